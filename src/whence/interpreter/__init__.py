@@ -1,0 +1,1 @@
+"""Any unmodified module: record what it computes, then hand relevance back through the record."""

@@ -1,0 +1,42 @@
+"""The dotted name of the layer that is running, without touching the model: hooks of PyTorch's own, global and temporary."""
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+
+class Layers:
+    """A stack of the running layers' names; `current` is the innermost one, "" for the model itself."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._names = {id(module): name for name, module in model.named_modules()}
+        self._running: list[str] = [""]
+        self._thread = threading.get_ident()
+
+    @property
+    def current(self) -> str:
+        """The innermost running layer."""
+        return self._running[-1]
+
+    @contextmanager
+    def watched(self) -> Generator[None]:
+        """Follow the model's layers in this thread for as long as the context lasts."""
+        enter = register_module_forward_pre_hook(self._enter)
+        leave = register_module_forward_hook(self._leave, always_call=True)
+        try:
+            yield
+        finally:
+            enter.remove()
+            leave.remove()
+
+    def _enter(self, module: nn.Module, args: Any) -> None:
+        if threading.get_ident() == self._thread:
+            self._running.append(self._names.get(id(module), self.current))
+
+    def _leave(self, module: nn.Module, args: Any, result: Any) -> None:
+        if threading.get_ident() == self._thread:
+            self._running.pop()

@@ -1,0 +1,112 @@
+"""Calls that only move numbers: relevance moves with them, by PyTorch's own derivative, whose entries are 0 and 1."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from whence.interpreter.rule import Arriving, FanIn, Graph, NoRule, Rule, graph_of
+from whence.interpreter.trace import Step, Value, leaves_of, tensors_of
+
+if TYPE_CHECKING:
+    from whence.interpreter.samples import Owners
+    from whence.interpreter.sweep import Sweep
+
+# These put numbers of their own where nothing was moved to.
+FILLS = {"pad", "masked_fill", "where", "setitem", "scatter", "index_fill", "pad_packed_sequence", "tril", "triu"}
+
+
+class Routing(Rule):
+    """A call that copies, drops and rearranges elements. What lands on a constant is absorbed there."""
+
+    def run(self, step: Step) -> Any:
+        result, step.saved = graph_of(step)
+        return result
+
+    def is_gate(self, step: Step) -> bool:
+        return all(value.is_gate for value in step.inputs)
+
+    def continues_sum(self, step: Step) -> bool:
+        return any(value.in_sum for value in step.inputs)
+
+    def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
+        known = [fan_ins.get(value, 1) for value in step.inputs]
+        if not holds_constants(step) and not any(isinstance(n, Tensor) for n in known) and len(set(known)) == 1:
+            return [known[0]] * len(step.outputs)
+        return floats(
+            step.again(
+                lambda value: torch.zeros_like(value.tensor) + fan_ins.get(value, 1),
+                lambda constant: torch.ones_like(constant),
+            )
+        )
+
+    def bias(self, step: Step, biases: dict[Value, Tensor | None]) -> Sequence[Tensor | None]:
+        known = {value: biases.get(value) for value in step.inputs}
+        if all(bias is None for bias in known.values()):
+            return [None] * len(step.outputs)
+
+        def of(value: Value) -> Tensor:
+            bias = known[value]
+            return torch.zeros_like(value.tensor) if bias is None else bias.expand(value.tensor.shape)
+
+        return floats(step.again(of, torch.zeros_like))
+
+    def owners(self, step: Step, owners: "Owners") -> Sequence[Tensor]:
+        def number(sign: int) -> list[Tensor]:
+            return floats(
+                step.again(
+                    lambda value: sign * owners[value] if value.is_live else torch.zeros_like(value.tensor).double(),
+                    lambda constant: torch.zeros_like(constant).double(),
+                )
+            )
+
+        highest, lowest = number(1), number(-1)
+        found: list[Tensor] = []
+        covered = step.saved.covered() if holds_constants(step) else [None] * len(highest)
+        for high, low, mask in zip(highest, lowest, covered, strict=True):
+            high = high if mask is None else torch.where(mask, high, 0.0)
+            low = low if mask is None else torch.where(mask, low, 0.0)
+            # a maximum over several samples picks the highest number here and the lowest there
+            found.append(owners.agreed(step, [high, -low]))
+        return found
+
+    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
+        live = [value for value in step.inputs if value.is_live]
+        graph: Graph = step.saved
+        carried = {
+            currency: graph.adjoint([getattr(each, currency, None) for each in arriving])
+            for currency in ("r", "q", "s")
+            if any(getattr(each, currency, None) is not None for each in arriving)
+        }
+        for k, value in enumerate(live):
+            sweep.deliver(step, value, **{currency: found[k] for currency, found in carried.items()})
+        if holds_constants(step):
+            for value, each, mask in zip(step.outputs, arriving, graph.covered(), strict=True):
+                if each is not None:
+                    sweep.book(step, "constant", sweep.held(value, each) * ~mask, value)
+
+
+class Dropout(Routing):
+    """Dropout at rest is the identity; at work it draws anew every time, and there is no one prediction to explain."""
+
+    def run(self, step: Step) -> Any:
+        args, kwargs = step.arguments
+        rate, active = (*args[1:3], *(0.5, True)[len(args) - 1 :])[:2]
+        if kwargs.get("training", kwargs.get("train", active)) and kwargs.get("p", rate) > 0:
+            raise NoRule("it is active although the model predicts; pass training=self.training to it")
+        return super().run(step)
+
+
+def floats(result: Any) -> list[Tensor]:
+    """The floating-point tensors of a result."""
+    return [tensor for tensor in tensors_of(result) if tensor.is_floating_point()]
+
+
+def holds_constants(step: Step) -> bool:
+    """Whether some element of the result may be a constant rather than moved from a live value."""
+    return (
+        step.name in FILLS
+        or any(not value.is_live for value in step.inputs)
+        or any(isinstance(leaf, Tensor) and leaf.is_floating_point() for leaf in leaves_of(step.arguments))
+    )

@@ -1,0 +1,127 @@
+"""Which sample of the batch each element belongs to, found by following the samples through the recorded steps.
+
+The ledger is kept per sample, but a tensor inside a model does not say where its batch axis is: (B, T, E), (T, B, E),
+packed rows, flattened. So every explained input is numbered along a candidate axis, the numbers take the same road as the
+data, and the candidate stands if no step ever mixes two samples. Numbers start at 1; 0 is a constant's: nobody's.
+"""
+
+from collections.abc import Sequence
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from whence.errors import InputError
+from whence.interpreter.trace import Step, Trace, Value
+
+
+class MixedSamplesError(Exception):
+    """A step made one element out of two samples, so these are not samples."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+
+class Owners(dict[Value, Tensor]):
+    """The sample number of every element of every live value."""
+
+    def agreed(self, step: Step, owners: Sequence[Tensor]) -> Tensor:
+        """The common owner of operands that are combined element by element; a constant goes along with the others."""
+        joint = owners[0]
+        for other in owners[1:]:
+            first, second = torch.broadcast_tensors(joint, other)
+            if ((first != second) & (first != 0) & (second != 0)).any():
+                raise MixedSamplesError(step)
+            joint = torch.maximum(first, second)
+        return joint
+
+    def reduced(self, step: Step, owner: Tensor, axes: Sequence[int]) -> Tensor:
+        """The common owner along `axes`, which are kept with size 1."""
+        if not axes or owner.numel() == 0:
+            return owner
+        highest = owner.amax(tuple(axes), keepdim=True)
+        if ((owner != highest) & (owner != 0)).any():
+            raise MixedSamplesError(step)
+        return highest
+
+
+def completed(owner: Tensor) -> Tensor:
+    """Give nobody's elements to the sample that owns everything else along some axis."""
+    for axis in reversed(range(owner.dim())):
+        if (owner != 0).all():
+            break
+        highest = owner.amax(axis, keepdim=True)
+        clash = ((owner != highest) & (owner != 0)).any(axis, keepdim=True)
+        owner = torch.where((owner == 0) & ~clash, highest, owner)
+    return owner
+
+
+class Samples:
+    """How many samples there are, and the sums of anything recorded over each of them."""
+
+    def __init__(self, count: int, owners: Owners | None) -> None:
+        self.count = count
+        self.owners = owners  # None: a single sample owns everything
+
+    def totals(self, amount: Tensor, value: Value) -> Tensor:
+        """The sums (K, B) over each sample of an amount (K, *shape of value)."""
+        if self.owners is None:
+            return amount.reshape(len(amount), -1).sum(1, keepdim=True)
+        owner = completed(self.owners[value]).expand(value.tensor.shape).reshape(-1).long()
+        flat = amount.expand(len(amount), *value.tensor.shape).reshape(len(amount), -1)
+        sums = flat.new_zeros(len(amount), self.count + 1).index_add(1, owner, flat)
+        if (sums[:, 0] != 0).any():
+            raise InputError(
+                f"cannot tell which sample a constant in {value.step.layer if value.step else 'the inputs'!r} belongs to; "
+                "explain the samples one at a time"
+            )
+        return sums[:, 1:]
+
+    def axis_of(self, value: Value) -> int | None:
+        """The axis of a value along which its samples lie, None where there is just one way: a single sample."""
+        if self.owners is None:
+            return None
+        owner = completed(self.owners[value]).expand(value.tensor.shape)
+        for axis, size in enumerate(owner.shape):
+            shape = [1] * owner.dim()
+            shape[axis] = size
+            if size == self.count and (owner == _numbers(self.count, owner.device).view(shape)).all():
+                return axis
+        return None
+
+
+def _numbers(count: int, device: torch.device) -> Tensor:
+    return torch.arange(1, count + 1, dtype=torch.float64, device=device)
+
+
+def follow(trace: Trace, starts: Sequence[Tensor]) -> Owners:
+    """The owners of all live values, from those of the explained inputs."""
+    owners = Owners(zip(trace.leaves, starts, strict=True))
+    for step in trace.steps:
+        if any(value.is_live for value in step.inputs):
+            owners.update(zip(step.outputs, step.rule.owners(step, owners), strict=True))
+    return owners
+
+
+def find_samples(trace: Trace, count: int, *, known: Sequence[Tensor | None]) -> Samples | None:
+    """The samples of a batch of `count`; None where no axis of the inputs holds that many separate samples.
+
+    `known` gives an input's owners where they are known beforehand (packed rows), None where they are to be found.
+    """
+    if count == 1:
+        return Samples(1, None)
+    candidates: list[list[Tensor]] = []
+    for leaf, given in zip(trace.leaves, known, strict=True):
+        shape = leaf.tensor.shape
+        if given is not None:
+            candidates.append([given[:, None].expand(shape)])
+            continue
+        numbers = _numbers(count, leaf.tensor.device)
+        axes = [axis for axis, size in enumerate(shape) if size == count]
+        candidates.append([numbers.view([-1 if a == axis else 1 for a in range(len(shape))]).expand(shape) for axis in axes])
+    for starts in product(*candidates):
+        try:
+            return Samples(count, follow(trace, starts))
+        except MixedSamplesError:
+            continue
+    return None

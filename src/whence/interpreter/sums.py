@@ -1,0 +1,180 @@
+"""Additions, which belong to the weighted sum they are part of: they hand on its coefficient q and share s unchanged."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from whence.interpreter.rule import Arriving, FanIn, Rule, graph_of
+from whence.interpreter.trace import Step, Value
+from whence.rules.equations import absorbed_by_bias
+
+if TYPE_CHECKING:
+    from whence.interpreter.samples import Owners
+    from whence.interpreter.sweep import Sweep
+
+
+class Term(NamedTuple):
+    """One term of an elementwise sum: an operand times a constant scale."""
+
+    operand: Value | Tensor | float
+    scale: Tensor | float = 1.0
+
+
+Reader = Callable[..., Sequence[Term]]
+
+
+class Sum(Rule):
+    """An elementwise sum of scaled terms; constants among them are biases."""
+
+    in_sum = True
+
+    def __init__(self, read: Reader) -> None:
+        self.read = read
+
+    def terms(self, step: Step) -> Sequence[Term]:
+        """The call's terms."""
+        args, kwargs = step.arguments
+        return self.read(*args, **kwargs)
+
+    def is_gate(self, step: Step) -> bool:
+        """A gate scaled and shifted by numbers stays one while it stays within [0, 1], as 1 − g does."""
+        at_zero = at_one = 0.0
+        for operand, scale in self.terms(step):
+            if isinstance(operand, Tensor) or isinstance(scale, Tensor) or (isinstance(operand, Value) and not operand.is_gate):
+                return False
+            at_zero += 0.0 if isinstance(operand, Value) else operand * scale
+            at_one += scale if isinstance(operand, Value) else operand * scale
+        return len(step.inputs) == 1 and 0 <= at_zero <= 1 and 0 <= at_one <= 1
+
+    def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
+        total: FanIn = 0
+        for operand, scale in self.terms(step):
+            if isinstance(operand, Value):
+                total = total + fan_ins.get(operand, 1) * connected(scale)
+        return [total]
+
+    def bias(self, step: Step, biases: dict[Value, Tensor | None]) -> Sequence[Tensor | None]:
+        total: Tensor | None = None
+        for operand, scale in self.terms(step):
+            own = biases.get(operand) if isinstance(operand, Value) else operand
+            if own is not None:
+                scaled = torch.zeros_like(step.outputs[0].tensor) + own * scale
+                total = scaled if total is None else total + scaled
+        return [total]
+
+    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
+        (out,) = step.outputs
+        q, s = sweep.unfinished(step, out, arriving[0])
+        for operand, scale in self.terms(step):
+            scaled_q = q * scale
+            scaled_s = None if s is None else s * connected(scale)
+            if not isinstance(operand, Value):
+                bias = torch.as_tensor(operand, dtype=q.dtype, device=q.device)
+                sweep.book(step, "bias", absorbed_by_bias(bias, q=scaled_q, rule=sweep.rule), out)
+            elif operand.is_live:
+                shape = operand.tensor.shape
+                sweep.deliver(
+                    step, operand, q=reduced(scaled_q, shape), s=None if scaled_s is None else reduced(scaled_s, shape)
+                )
+            else:
+                given = sweep.held(operand, Arriving(q=scaled_q, s=scaled_s))
+                if (bias := sweep.biases.get(operand)) is not None:
+                    kept = absorbed_by_bias(bias, q=scaled_q, rule=sweep.rule)
+                    sweep.book(step, "bias", kept, out)
+                    given = given - kept
+                sweep.book(step, "constant", given, out)
+
+
+class Reduction(Rule):
+    """A sum or mean over axes."""
+
+    in_sum = True
+
+    def run(self, step: Step) -> Any:
+        result, step.saved = graph_of(step)
+        return result
+
+    def is_gate(self, step: Step) -> bool:
+        return step.name == "mean" and step.inputs[0].is_gate
+
+    def _terms(self, step: Step) -> int:
+        return step.inputs[0].tensor.numel() // max(step.outputs[0].tensor.numel(), 1)
+
+    def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
+        terms, each = self._terms(step), fan_ins.get(step.inputs[0], 1)
+        if not isinstance(each, Tensor):
+            return [each * terms]
+        summed = step.again(lambda value: torch.zeros_like(value.tensor) + each)
+        return [summed * terms if step.name == "mean" else summed]
+
+    def bias(self, step: Step, biases: dict[Value, Tensor | None]) -> Sequence[Tensor | None]:
+        own = biases.get(step.inputs[0])
+        return [None if own is None else step.again(lambda value: own.expand(value.tensor.shape))]
+
+    def owners(self, step: Step, owners: "Owners") -> Sequence[Tensor]:
+        owner = owners[step.inputs[0]]
+        common = owners.reduced(step, owner, reduced_axes(step, owner.dim()))
+        return [common.reshape(step.outputs[0].tensor.shape)]
+
+    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
+        q, s = sweep.unfinished(step, step.outputs[0], arriving[0])
+        (back,) = step.saved.adjoint([q])
+        shared = None
+        if s is not None:
+            (shared,) = step.saved.adjoint([s])
+            shared = shared * self._terms(step) if step.name == "mean" else shared
+        sweep.deliver(step, step.inputs[0], q=back, s=shared)
+
+
+def reduced_axes(step: Step, dimensions: int) -> Sequence[int]:
+    """The axes a sum or mean runs over: all of them unless it says which."""
+    args, kwargs = step.arguments
+    given = kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else None))
+    if given is None or given == ():
+        return range(dimensions)
+    return [given] if isinstance(given, int) else list(given)
+
+
+def connected(scale: Tensor | float) -> Tensor | float:
+    """1 where a term takes part in its sum, 0 where a zero scale (a mask) leaves it out."""
+    return (scale != 0).to(scale.dtype) if isinstance(scale, Tensor) else float(scale != 0)
+
+
+def reduced(back: Tensor, shape: Sequence[int]) -> Tensor:
+    """Undo broadcasting: sum (K, *out) to (K, *shape)."""
+    padded = (len(back), *(1,) * (back.dim() - 1 - len(shape)), *shape)
+    return back.sum_to_size(padded).reshape(len(back), *shape)
+
+
+def add(a: Any, b: Any, *, alpha: float = 1) -> Sequence[Term]:
+    """a + alpha·b."""
+    return Term(a), Term(b, alpha)
+
+
+def subtract(a: Any, b: Any, *, alpha: float = 1) -> Sequence[Term]:
+    """a − alpha·b."""
+    return Term(a), Term(b, -alpha)
+
+
+def subtract_from(a: Any, b: Any, *, alpha: float = 1) -> Sequence[Term]:
+    """b − alpha·a."""
+    return Term(b), Term(a, -alpha)
+
+
+def negate(a: Any) -> Sequence[Term]:
+    """−a."""
+    return (Term(a, -1.0),)
+
+
+def scaled(a: Any, b: Any) -> Sequence[Term]:
+    """a·b, one of them a constant."""
+    return (Term(a, b),) if isinstance(a, Value) else (Term(b, a),)
+
+
+def divided(a: Any, b: Any) -> Sequence[Term]:
+    """a / b with a constant b."""
+    if isinstance(b, Tensor) and not b.is_floating_point():
+        b = b.to(a.tensor.dtype)  # whole numbers divide in the dividend's precision
+    return (Term(a, 1 / b),)

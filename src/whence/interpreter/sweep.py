@@ -1,0 +1,154 @@
+"""The way back: relevance from the score through every step to the inputs, with a ledger of what stopped on the way."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from whence.errors import InputError, NoRuleError
+from whence.interpreter.rule import Arriving, FanIn, NoRule
+from whence.interpreter.samples import Samples
+from whence.interpreter.trace import Step, Trace, Value
+from whence.rules.equations import WeightedRule, absorbed_by_stabiliser, coefficient, share, sign
+
+
+class Sweep:
+    """One pass from the score back to the inputs.
+
+    `absorbed` is the ledger: by layer and what absorbed it, an amount (K, B). With `audit`, `gaps` tells by layer how much
+    relevance went in and neither came out nor was absorbed (K, B).
+    """
+
+    def __init__(self, trace: Trace, rule: WeightedRule, samples: Samples, *, audit: bool = False) -> None:
+        self.trace = trace
+        self.rule = rule
+        self.samples = samples
+        self.audit = audit
+        self.absorbed: dict[str, Tensor] = {}
+        self.gaps: dict[str, Tensor] = {}
+        self.fan_ins: dict[Value, FanIn] = {}
+        self.biases: dict[Value, Tensor | None] = {}
+        self._arriving: defaultdict[Value, Arriving] = defaultdict(Arriving)
+        self._count_sums()
+
+    def _count_sums(self) -> None:
+        """Fan-in and bias of every open sum, in the order it was built up."""
+        for step in self.trace.steps:
+            if not any(value.in_sum for value in step.outputs):
+                continue
+            if self.rule.shares:
+                self.fan_ins.update(zip(step.outputs, step.rule.fan_in(step, self.fan_ins), strict=True))
+            if self.rule.delta != 0 or not step.outputs[0].is_live:
+                self.biases.update(zip(step.outputs, step.rule.bias(step, self.biases), strict=True))
+
+    def run(self, start: Value, relevance: Tensor) -> list[Tensor]:
+        """Start with relevance (K, *shape) at a value; returns that of every explained input."""
+        self._arriving[start] = Arriving(r=relevance)
+        for step in reversed(self.trace.steps):
+            arriving = [self._arriving.pop(value, None) for value in step.outputs]
+            if all(each is None for each in arriving):
+                continue
+            self._audit(step, arriving)
+            try:
+                step.rule.sweep(step, arriving, self)
+            except NoRule as reason:
+                raise no_rule(step.name, step.layer, str(reason)) from None
+        found = [self._arriving.pop(leaf, Arriving()).r for leaf in self.trace.leaves]
+        return [
+            leaf.tensor.new_zeros(len(relevance), *leaf.tensor.shape) if r is None else r
+            for leaf, r in zip(self.trace.leaves, found, strict=True)
+        ]
+
+    def deliver(
+        self, step: Step, value: Value, *, r: Tensor | None = None, q: Tensor | None = None, s: Tensor | None = None
+    ) -> None:
+        """Hand a step's relevance on to one of its inputs; one that is not part of the open sum is paid out in relevance."""
+        if q is not None and not value.in_sum:
+            paid = value.tensor * q if s is None else value.tensor * q + s
+            r, q, s = paid if r is None else r + paid, None, None
+        if self.rule.epsilon == 0 and any(each is not None and not each.isfinite().all() for each in (r, q)):
+            raise InputError(
+                f"epsilon=0 divides by zero: a weighted sum in {step.layer or 'the model'!r} is exactly 0; use epsilon > 0"
+            )
+        given = Arriving(r, q, s)
+        self._arriving[value] += given
+        if self.audit:
+            self._note(step.layer, -self.samples.totals(self.held(value, given), value))
+
+    def unfinished(self, step: Step, value: Value, arriving: Arriving | None) -> tuple[Tensor, Tensor | None]:
+        """The coefficient and share of a sum, after ending it for whatever took it as a finished neuron."""
+        assert arriving is not None
+        q, s = arriving.q, arriving.s
+        if arriving.r is not None:
+            z = value.tensor
+            own = coefficient(z, r_out=arriving.r, epsilon=self.rule.epsilon)
+            q = own if q is None else q + own
+            self.book(step, "stabiliser", absorbed_by_stabiliser(z, q=own, rule=self.rule), value)
+            if self.rule.shares:
+                fan_in, bias = self.fan_ins[value], self.biases.get(value)
+                shared = share(z, q=own, bias=bias, fan_in=fan_in, rule=self.rule)
+                s = shared if s is None else s + shared
+                self._keep_unshared(step, value, own, fan_in)
+        assert q is not None
+        return q, s
+
+    def _keep_unshared(self, step: Step, value: Value, q: Tensor, fan_in: FanIn) -> None:
+        """A sum that nothing is connected to (all of it masked) has nobody to share with: it keeps the share itself."""
+        if isinstance(fan_in, Tensor) and (fan_in == 0).any():
+            left = self.rule.returned * self.rule.epsilon * sign(value.tensor)
+            bias = self.biases.get(value)
+            left = left if bias is None else left + self.rule.delta * bias
+            self.book(step, "stabiliser", torch.where(fan_in == 0, left * q, 0.0), value)
+
+    def held(self, value: Value, arriving: Arriving) -> Tensor:
+        """The relevance that what arrived at a value stands for:  r + (v − δ b) q + N s."""
+        total: Tensor | float = 0.0
+        if arriving.r is not None:
+            total = total + arriving.r
+        if arriving.q is not None:
+            bias = self.biases.get(value)
+            total = total + (value.tensor if bias is None else value.tensor - self.rule.delta * bias) * arriving.q
+        if arriving.s is not None:
+            total = total + self.fan_ins.get(value, 1) * arriving.s
+        assert isinstance(total, Tensor)
+        return total
+
+    def book(self, step: Step, kind: str, amount: Tensor, value: Value, *, part: str = "") -> None:
+        """Enter an amount (K, *shape of value) into the ledger."""
+        self._enter(step, kind, self.samples.totals(amount, value), part)
+
+    def book_columns(self, step: Step, kind: str, amount: Tensor, value: Value, *, part: str = "") -> None:
+        """Enter an amount (K, n) that lies along the second last axis of a value (..., n, ·)."""
+        if self.samples.owners is None:
+            self._enter(step, kind, amount.sum(1, keepdim=True), part)
+        else:
+            owner = self.samples.owners[value].expand(value.tensor.shape)
+            columns = owner.reshape(-1, *owner.shape[-2:])[0, :, 0].long()
+            sums = amount.new_zeros(len(amount), self.samples.count + 1).index_add(1, columns, amount)
+            self._enter(step, kind, sums[:, 1:], part)
+
+    def _enter(self, step: Step, kind: str, totals: Tensor, part: str) -> None:
+        key = ".".join(filter(None, (step.layer, part, kind)))
+        self.absorbed[key] = self.absorbed[key] + totals if key in self.absorbed else totals
+        if self.audit:
+            self._note(step.layer, -totals)
+
+    def _audit(self, step: Step, arriving: Sequence[Arriving | None]) -> None:
+        if self.audit:
+            for value, each in zip(step.outputs, arriving, strict=True):
+                if each is not None:
+                    self._note(step.layer, self.samples.totals(self.held(value, each), value))
+
+    def _note(self, layer: str, totals: Tensor) -> None:
+        self.gaps[layer] = self.gaps[layer] + totals if layer in self.gaps else totals
+
+
+def no_rule(name: str, layer: str, reason: str = "") -> NoRuleError:
+    """The error for a call without a rule: which function, in which layer, why, and what to do."""
+    where = f"called in {layer!r}" if layer else "called in the model itself"
+    because = f": {reason}" if reason else ""
+    return NoRuleError(
+        f"no rule for torch.{name} ({where}){because}. Add one with @whence.handles(torch.{name}), "
+        'or use a method that needs no rules, such as "GradientXInput()".'
+    )

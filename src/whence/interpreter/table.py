@@ -1,0 +1,83 @@
+"""Which rule each torch function falls under, by name; a function without an entry has no rule, and that is said."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from whence.interpreter import gates, recurrence, sums, weighted
+from whence.interpreter.activations import Activation, Softmax
+from whence.interpreter.routing import Dropout, Routing
+from whence.interpreter.rule import Rule
+from whence.interpreter.trace import Arguments
+
+Entry = Rule | Callable[[Arguments], Rule]
+
+ROUTING = """
+    cat concat concatenate stack hstack vstack dstack split split_with_sizes tensor_split chunk unbind getitem select narrow
+    index_select gather take take_along_dim masked_select flip roll rot90 transpose swapaxes swapdims movedim moveaxis permute
+    t T mT H mH adjoint reshape view view_as reshape_as flatten unflatten ravel squeeze unsqueeze expand expand_as
+    broadcast_to repeat repeat_interleave tile atleast_2d contiguous clone to type double float type_as cpu cuda alias positive
+    where masked_fill pad constant_pad_nd setitem copy scatter index_copy index_put index_fill tril triu diagonal unfold
+    pack_padded_sequence pad_packed_sequence max amax min amin maximum minimum max_pool1d max_pool2d max_pool3d
+    adaptive_max_pool1d adaptive_max_pool2d sort topk kthvalue
+""".split()
+
+DROPOUT = "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout".split()
+
+ACTIVATIONS = """
+    tanh relu relu6 leaky_relu rrelu elu selu celu gelu silu mish softplus softsign tanhshrink hardtanh hardswish sigmoid
+    hardsigmoid logsigmoid prelu clamp clip clamp_min clamp_max threshold erf
+""".split()
+
+# Constant whatever they are called on: shapes and types are read, numbers are not.
+CONSTANT = """
+    zeros_like ones_like full_like empty_like rand_like randn_like new_zeros new_ones new_full new_empty new_tensor
+""".split()
+
+TABLE: dict[str, Entry] = {
+    **dict.fromkeys(ROUTING, Routing()),
+    **dict.fromkeys(ACTIVATIONS, Activation()),
+    **dict.fromkeys(("softmax", "softmin"), Softmax()),
+    "add": sums.Sum(sums.add),
+    "sub": sums.Sum(sums.subtract),
+    "subtract": sums.Sum(sums.subtract),
+    "rsub": sums.Sum(sums.subtract_from),
+    "neg": sums.Sum(sums.negate),
+    "negative": sums.Sum(sums.negate),
+    "sum": sums.Reduction(),
+    "mean": sums.Reduction(),
+    **dict.fromkeys(("mul", "multiply"), gates.multiplication),
+    **dict.fromkeys(("div", "divide", "true_divide", "truediv"), gates.division),
+    "linear": weighted.Weighted(weighted.linear),
+    **dict.fromkeys(("matmul", "mm", "bmm", "mv", "dot"), weighted.Weighted(weighted.matmul)),
+    "rmatmul": weighted.Weighted(weighted.matmul_from_right),
+    "einsum": weighted.Weighted(weighted.einsum),
+    "conv1d": weighted.Weighted(weighted.convolution(F.conv1d)),
+    "conv2d": weighted.Weighted(weighted.convolution(F.conv2d)),
+    "conv3d": weighted.Weighted(weighted.convolution(F.conv3d)),
+    "layer_norm": weighted.Weighted(weighted.layer_norm),
+    "batch_norm": weighted.Weighted(weighted.batch_norm),
+    **dict.fromkeys(DROPOUT, Dropout()),
+    "lstm": recurrence.LSTM(recurrence.read_lstm),
+    "lstm_cell": recurrence.LSTM(recurrence.read_lstm_cell),
+}
+
+
+# The same call in parts that have rules of their own.
+REWRITES: dict[str, Callable[..., Any]] = {
+    "addmm": lambda input, a, b, *, beta=1, alpha=1: scaled(input, beta) + scaled(a @ b, alpha),
+    "addmv": lambda input, a, b, *, beta=1, alpha=1: scaled(input, beta) + scaled(a @ b, alpha),
+    "baddbmm": lambda input, a, b, *, beta=1, alpha=1: scaled(input, beta) + scaled(a @ b, alpha),
+    "addcmul": lambda input, a, b, *, value=1: input + scaled(a * b, value),
+    "lerp": lambda start, end, weight: (1 - weight) * start + weight * end,
+    **dict.fromkeys(("detach", "data"), lambda tensor: tensor.view_as(tensor)),
+    "iter": lambda tensor: iter(tensor.unbind(0)),
+    "reversed": lambda tensor: tensor.flip(0),
+}
+
+
+def scaled(tensor: Tensor, by: float) -> Tensor:
+    """tensor · by, without a step for by = 1."""
+    return tensor if by == 1 else tensor * by

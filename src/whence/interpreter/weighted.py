@@ -1,0 +1,198 @@
+"""Weighted connections: a live tensor against constant weights, or against a gate that acts as weights.
+
+Each spelling (linear, matmul, einsum, convolution, an elementwise weight, a normalisation) is read into one `Weighting`,
+and the weighted rule is applied to that. Its input is a layer of finished neurons; its output is a sum still open.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from whence.interpreter.rule import Arriving, FanIn, Graph, NoRule, Rule
+from whence.interpreter.trace import Step, Value
+from whence.rules.equations import absorbed_by_bias
+
+if TYPE_CHECKING:
+    from whence.interpreter.samples import Owners
+    from whence.interpreter.sweep import Sweep
+
+
+class Weighting(NamedTuple):
+    """One weighted connection: z = apply(data, weight) + bias.
+
+    `dense`: the axes over which every input element is connected to every output element, as the last one of a linear
+    layer is; None where the connections have to be followed through `apply`, and a zero weight is none (a mask).
+    """
+
+    data: Value
+    weight: Tensor
+    bias: Tensor | None
+    apply: Callable[[Tensor, Tensor], Tensor]
+    dense: tuple[int, ...] | None = None
+
+
+class Weighted(Rule):
+    """The weighted rule of the paper, on any spelling of a linear map."""
+
+    in_sum = True
+
+    def __init__(self, read: Callable[..., Weighting]) -> None:
+        self.read = read
+
+    def run(self, step: Step) -> Any:
+        args, kwargs = step.arguments
+        weighting = self.read(*args, **kwargs)
+        with torch.enable_grad():
+            alias = weighting.data.tensor.detach().requires_grad_()
+            out = weighting.apply(alias, weighting.weight.detach())
+        step.saved = weighting, Graph([alias], [out])
+        return out.detach() if weighting.bias is None else out.detach() + weighting.bias.detach()
+
+    def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
+        weighting: Weighting = step.saved[0]
+        data = weighting.data.tensor
+        if weighting.dense is not None:
+            return [torch.Size([data.shape[axis] for axis in weighting.dense]).numel()]
+        return [weighting.apply(torch.ones_like(data), _connections(weighting))]
+
+    def bias(self, step: Step, biases: dict[Value, Tensor | None]) -> Sequence[Tensor | None]:
+        bias: Tensor | None = step.saved[0].bias
+        return [None if bias is None else bias.detach()]
+
+    def owners(self, step: Step, owners: "Owners") -> Sequence[Tensor]:
+        weighting: Weighting = step.saved[0]
+        (out,) = step.outputs
+        owner = owners[weighting.data]
+        if weighting.dense is not None:
+            return [owners.reduced(step, owner, weighting.dense).expand(out.tensor.shape)]
+        ones = torch.ones_like(weighting.weight, dtype=torch.float64)
+        count = weighting.apply((owner != 0).double(), ones).clamp(min=1)
+        mean = weighting.apply(owner, ones) / count
+        squares = weighting.apply(owner * owner, ones) / count
+        return [owners.agreed(step, [torch.round(mean), torch.round(squares.sqrt())])]
+
+    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
+        weighting, graph = step.saved
+        (out,) = step.outputs
+        q, s = sweep.unfinished(step, out, arriving[0])
+        if weighting.bias is not None:
+            sweep.book(step, "bias", absorbed_by_bias(weighting.bias, q=q, rule=sweep.rule), out)
+        r = weighting.data.tensor * graph.adjoint([q])[0]
+        sweep.deliver(step, weighting.data, r=r if s is None else r + _shared(weighting, s))
+
+
+def _connections(weighting: Weighting) -> Tensor:
+    """1 for every weight that connects, 0 for one that is zero."""
+    return (weighting.weight != 0).to(weighting.weight.dtype)
+
+
+def _shared(weighting: Weighting, s: Tensor) -> Tensor:
+    """Every lower neuron's shares, summed over the neurons it is connected to."""
+    data = weighting.data.tensor
+    if weighting.dense is not None:
+        return s.sum(weighting.dense, keepdim=True).expand(len(s), *data.shape)
+    with torch.enable_grad():
+        ones = torch.ones_like(data, requires_grad=True)
+        connected = weighting.apply(ones, _connections(weighting))
+    return Graph([ones], [connected]).adjoint([s])[0]
+
+
+def is_weight(tensor: Any) -> bool:
+    """Whether a tensor is a trained parameter or a view of one."""
+    return isinstance(tensor, nn.Parameter) or (isinstance(tensor, Tensor) and isinstance(tensor._base, nn.Parameter))
+
+
+def data_and_weight(a: Any, b: Any) -> tuple[Value, Tensor, bool]:
+    """Which of two factors carries the content, the other one as plain weights, and whether the content is the first."""
+    if isinstance(a, Value) and isinstance(b, Value) and a.is_live and b.is_live:
+        if a.is_gate == b.is_gate:
+            raise NoRule("both factors depend on the input and " + ("both are gates" if a.is_gate else "neither is a gate"))
+        first = b.is_gate
+    else:
+        first = isinstance(a, Value) and (a.is_live or not (isinstance(b, Value) and b.is_live))
+    data, weight = (a, b) if first else (b, a)
+    assert isinstance(data, Value)
+    return data, weight.tensor if isinstance(weight, Value) else weight, first
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Weighting:
+    """F.linear: z = x Wᵀ + b."""
+    if not isinstance(input, Value) or (isinstance(weight, Value) and weight.is_live) or isinstance(bias, Value):
+        raise NoRule("its weight or bias depends on the input")
+    plain = weight.tensor if isinstance(weight, Value) else weight
+    return Weighting(input, plain, bias, F.linear, dense=(-1,) if plain.dim() == 2 else None)
+
+
+def matmul(a: Any, b: Any) -> Weighting:
+    """a @ b, the weights on either side."""
+    data, weight, first = data_and_weight(a, b)
+    if first:
+        return Weighting(data, weight, None, torch.matmul, dense=(-1,) if is_weight(weight) and weight.dim() == 2 else None)
+    return Weighting(data, weight, None, lambda x, w: w @ x)
+
+
+def matmul_from_right(a: Any, b: Any) -> Weighting:
+    """b @ a, as Tensor.__rmatmul__ is called."""
+    return matmul(b, a)
+
+
+def einsum(equation: str, *operands: Any) -> Weighting:
+    """einsum of two operands, one of them weights."""
+    operands = tuple(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
+    if len(operands) != 2:
+        raise NoRule(f"an einsum of {len(operands)} operands is not a weighted connection; write it as products of two")
+    data, weight, first = data_and_weight(*operands)
+    if first:
+        return Weighting(data, weight, None, lambda x, w: torch.einsum(equation, x, w))
+    return Weighting(data, weight, None, lambda x, w: torch.einsum(equation, w, x))
+
+
+def elementwise(a: Any, b: Any) -> Weighting:
+    """a ⊙ b with a trained weight."""
+    data, weight, _ = data_and_weight(a, b)
+    return Weighting(data, weight, None, torch.mul)
+
+
+def convolution(function: Callable[..., Tensor]) -> Callable[..., Weighting]:
+    """A convolution by its function: F.conv1d, F.conv2d or F.conv3d."""
+
+    def read(input: Any, weight: Any, bias: Any = None, *settings: Any, **more: Any) -> Weighting:
+        if not isinstance(input, Value) or isinstance(weight, Value):
+            raise NoRule("its weight depends on the input")
+        if bias is not None:
+            bias = bias.view(-1, *(1,) * (weight.dim() - 2))
+        return Weighting(input, weight, bias, lambda x, w: function(x, w, None, *settings, **more))
+
+    return read
+
+
+def layer_norm(
+    input: Value, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Weighting:
+    """Layer normalisation with its normaliser taken as a constant:  z = (x − mean x) · γ/σ + β."""
+    axes = tuple(range(-len(normalized_shape), 0))
+    scale = (input.tensor.var(axes, unbiased=False, keepdim=True) + eps).rsqrt()
+    scale = scale if weight is None else scale * weight
+    return Weighting(input, scale, bias, lambda x, w: (x - x.mean(axes, keepdim=True)) * w, dense=axes)
+
+
+def batch_norm(
+    input: Value,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Weighting:
+    """Batch normalisation as a fixed scale and shift, one per channel, from its running statistics."""
+    if running_mean is None or running_var is None:
+        raise NoRule("batch normalisation without running statistics mixes the samples of a batch")
+    shape = (-1, *(1,) * (input.tensor.dim() - 2))
+    scale = (running_var + eps).rsqrt() if weight is None else (running_var + eps).rsqrt() * weight
+    shift = -running_mean * scale if bias is None else bias - running_mean * scale
+    return Weighting(input, scale.view(shape), shift.view(shape), torch.mul)

@@ -1,0 +1,115 @@
+"""Layer-wise relevance propagation: the method of the paper, on what the model really computed."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from whence.errors import InputError, TargetError
+from whence.interpreter.layers import Layers
+from whence.interpreter.mode import Recorder
+from whence.interpreter.samples import Samples, find_samples
+from whence.interpreter.sweep import Sweep
+from whence.interpreter.trace import Value
+from whence.methods.forward import Forward, predicting
+from whence.methods.method import is_time_first
+from whence.methods.target import Selection, Target, batch_axes, describe, require_scores, select
+from whence.result import Result
+from whence.rules.equations import Stabiliser, WeightedRule
+
+
+@dataclass(frozen=True)
+class LRP:
+    """Layer-wise relevance propagation with the paper's rule for gates.
+
+    The paper's own LRP is `LRP()`, its LRP_cons `LRP(delta=1.0)`, the authors' released code `LRP(stabiliser="absorbed")`.
+    """
+
+    epsilon: float = 1e-3
+    delta: float = 0.0
+    stabiliser: Stabiliser = "shared"
+    product: Literal["all"] = "all"
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
+            raise InputError(f"epsilon is {self.epsilon}; a stabiliser must be a finite number ≥ 0, such as 0.001")
+        if not 0 <= self.delta <= 1:
+            raise InputError(f"delta is {self.delta}; the part of a bias that is shared out lies between 0 and 1")
+        if self.stabiliser not in ("shared", "absorbed"):
+            raise InputError(f'stabiliser is {self.stabiliser!r}; it is "shared" (the paper) or "absorbed" (the released code)')
+        if self.product != "all":
+            raise InputError(f'product is {self.product!r}; the rule for gates is "all": the source takes all the relevance')
+
+    @property
+    def name(self) -> str:
+        """The name by which commands and files know the method."""
+        return "lrp"
+
+    @property
+    def rule(self) -> WeightedRule:
+        """The weighted rule with this method's settings."""
+        return WeightedRule(self.epsilon, self.delta, self.stabiliser)
+
+    def relevance(self, forward: Forward, target: Target) -> Result:
+        """Record one forward pass, then hand the score back through it."""
+        tensors = forward.tensors
+        layers = Layers(forward.model)
+        with predicting(forward.model), torch.no_grad():
+            recorder = Recorder(tensors, layers)
+            with layers.watched(), recorder:
+                output = forward.run(tensors)
+                if callable(target):
+                    output = target(output)
+            selection, samples, value = self._explained(recorder, output, target, forward)
+            scores = selection.scores(value.tensor)
+            sweep = Sweep(recorder.trace, self.rule, samples)
+            found = sweep.run(value, selection.mask * value.tensor)
+            explained = sum(
+                (samples.totals(r, leaf) for r, leaf in zip(found, recorder.trace.leaves, strict=True)),
+                start=torch.zeros_like(scores),
+            )
+            gap = scores - explained - sum(sweep.absorbed.values(), start=torch.zeros_like(scores))
+            gaps: dict[str, Tensor] = {}
+            if not (gap.abs() <= 100 * torch.finfo(gap.dtype).eps ** 0.75 * scores.abs().clamp(min=1)).all():
+                audit = Sweep(recorder.trace, self.rule, samples, audit=True)
+                audit.run(value, selection.mask * value.tensor)
+                gaps = audit.gaps
+
+        return Result(
+            relevance=forward.wrapped([r if selection.is_all else r[0] for r in found]),
+            score=selection.shaped(scores),
+            target=selection.target,
+            method=self,
+            absorbed={name: selection.shaped(amount) for name, amount in sweep.absorbed.items() if amount.any()},
+            explained=selection.shaped(explained),
+            gaps={name: selection.shaped(amount) for name, amount in gaps.items()},
+        )
+
+    def _explained(
+        self, recorder: Recorder, output: object, target: Target, forward: Forward
+    ) -> tuple[Selection, Samples, Value]:
+        """The scores to explain, the samples they belong to, and where they stand on the record."""
+        scores = require_scores(output, target)
+        if callable(target) and scores.dim() > 1:
+            raise TargetError(f"the target callable returned {describe(scores)}; it must return one number per sample")
+        value = recorder.value_of(scores)
+        if value is None or not value.is_live:
+            raise TargetError("the score does not depend on the inputs, so there is nothing to explain")
+        picks = None if callable(target) else target
+        leaves = [leaf.tensor for leaf in recorder.trace.leaves]
+        axes = batch_axes(scores, picks, inputs=leaves, time_first=is_time_first(forward.model))
+        # Longer axes first: any axis of size 1 would pass as the batch axis.
+        for axis in sorted(axes, key=lambda axis: -1 if axis is None else -scores.shape[axis]):
+            count = 1 if axis is None else scores.shape[axis]
+            samples = find_samples(recorder.trace, count, known=forward.owners)
+            if samples is not None and (count == 1 or samples.axis_of(value) == axis):
+                selection = select(scores, picks, batch_axis=axis)
+                return (selection._replace(target=target) if callable(target) else selection), samples, value
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in leaves)
+        raise InputError(
+            f"the model returned {describe(scores)} for inputs of shape {shapes}, and no axis of the inputs holds "
+            f"{scores.shape[axes[0] or 0]} samples that do not influence each other, in that order; explain one sample "
+            "at a time, or pick one number per sample with target=lambda output: ..."
+        )

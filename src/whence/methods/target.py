@@ -1,0 +1,134 @@
+"""Which of the model's scores is explained."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from whence.errors import TargetError
+
+Target = int | Sequence[int] | Tensor | tuple[int, int] | Callable[[Any], Tensor] | Literal["predicted", "all"] | None
+
+
+class Selection(NamedTuple):
+    """The explained scores: one mask over the output per target (K), and the output's batch axis."""
+
+    mask: Tensor  # (K, *shape of the output), 1 at the scores explained
+    batch_axis: int | None  # None for an unbatched input
+    target: Any
+    is_all: bool = False
+
+    def scores(self, output: Tensor) -> Tensor:
+        """The explained scores (K, B), or (K, 1) when unbatched."""
+        picked = torch.where(self.mask != 0, output, torch.zeros_like(output))
+        if self.batch_axis is None:
+            return picked.reshape(len(picked), -1).sum(1, keepdim=True)
+        return picked.movedim(self.batch_axis + 1, 1).reshape(len(picked), output.shape[self.batch_axis], -1).sum(-1)
+
+    def shaped(self, amount: Tensor) -> Tensor:
+        """An amount (K, B) without the axes that were not asked for."""
+        amount = amount[:, 0] if self.batch_axis is None else amount
+        return amount if self.is_all else amount[0]
+
+
+def describe(output: Any) -> str:
+    """What a model returned, in a few words."""
+    if isinstance(output, Tensor):
+        return f"a tensor of shape {tuple(output.shape)}"
+    if isinstance(output, (tuple, list)):
+        items = cast(Sequence[Any], output)
+        return f"a {type(output).__name__} of {len(items)} ({', '.join(describe(item) for item in items)})"
+    return f"a {type(output).__name__}"
+
+
+def require_scores(output: Any, target: Target) -> Tensor:
+    """The output, if it is a tensor of scores."""
+    if not isinstance(output, Tensor) or not output.is_floating_point():
+        raise TargetError(
+            f"the model returned {describe(output)}, not scores of shape (samples, classes); "
+            "say which score to explain with target=lambda output: ..., one number per sample"
+        )
+    return output
+
+
+def batch_axes(output: Tensor, target: Target, *, inputs: Sequence[Tensor], time_first: bool) -> list[int | None]:
+    """The axes along which the samples of an output may lie, likeliest first; None stands for an unbatched input."""
+    has_time = isinstance(target, tuple)
+    sequences = max(tensor.dim() for tensor in inputs) > 2
+    if output.dim() == 0 or (has_time and output.dim() == 2 and not sequences):
+        return [None]
+    if has_time and output.dim() == 3:
+        return [1, 0] if time_first else [0, 1]
+    if output.dim() == 1 and not sequences:
+        return [0, None] if target is None else [None, 0]
+    return [0]
+
+
+def select(output: Tensor, target: Target, *, batch_axis: int | None) -> Selection:
+    """The scores that `target` means in an output whose samples lie along `batch_axis`."""
+    classes = output.shape[-1] if output.dim() > (batch_axis is not None) else 1
+    per_sample = output.dim() - (batch_axis is not None)  # the axes that are left for one sample
+    samples = 1 if batch_axis is None else output.shape[batch_axis]
+    if isinstance(target, tuple):
+        return _step_and_class(output, target, batch_axis)
+    if per_sample > 1:
+        raise TargetError(
+            f"the model returned {describe(output)}, more than one score per sample and class; "
+            "use target=(time step, class), or a callable that picks one number per sample"
+        )
+    if target is None:
+        if classes != 1:
+            raise TargetError(f"the model gave {classes} scores per sample; say which to explain with target=0 … {classes - 1}")
+        target = 0
+    scores = output.reshape(samples, classes)
+    if isinstance(target, str):
+        if target == "all":
+            mask = torch.eye(classes, dtype=output.dtype, device=output.device)[:, None].expand(classes, samples, classes)
+            return Selection(mask.reshape(classes, *output.shape), batch_axis, "all", is_all=True)
+        if target != "predicted":
+            raise TargetError(
+                f'target {target!r} is not known; use a class index, "predicted", "all", (step, class) or a callable'
+            )
+        index = scores.argmax(-1)
+    else:
+        index = _indices(target, samples, classes).to(output.device)
+    mask = torch.zeros_like(scores).scatter(1, index[:, None], 1.0).reshape(1, *output.shape)
+    return Selection(mask, batch_axis, int(index[0]) if isinstance(target, int) or batch_axis is None else index)
+
+
+def _indices(target: Any, samples: int, classes: int) -> Tensor:
+    """A class index for every sample, each within range."""
+    try:
+        given = torch.as_tensor(target)
+        if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool or given.dim() > 1:
+            raise ValueError
+    except (TypeError, ValueError, RuntimeError):
+        raise TargetError(
+            f"target {target!r} is not known; use a class index or one per sample, "
+            '"predicted", "all", (step, class) or a callable'
+        ) from None
+    if given.dim() == 1 and len(given) != samples:
+        raise TargetError(f"target names {len(given)} classes for {samples} samples; give one for all or one for each")
+    for index in given.reshape(-1).tolist():
+        _require_index(index, classes, "target", "scores per sample", "targets")
+    return (given % classes).long().expand(samples)
+
+
+def _require_index(index: int, size: int, what: str, of: str, plural: str) -> None:
+    if not -size <= index < size:
+        raise TargetError(f"{what} {index} does not exist: the model gave {size} {of}, so {plural} run 0–{size - 1}")
+
+
+def _step_and_class(output: Tensor, target: tuple[Any, ...], batch_axis: int | None) -> Selection:
+    if len(target) != 2 or not all(isinstance(each, int) for each in target):
+        raise TargetError(f"target {target!r} is not (time step, class); for one class per sample give a list or a tensor")
+    if output.dim() - (batch_axis is not None) != 2:
+        raise TargetError(f"target {target!r} names a time step, but the model returned {describe(output)} without one")
+    step, index = target
+    time_axis = 0 if batch_axis is None or batch_axis == 1 else 1
+    _require_index(step, output.shape[time_axis], "time step", "time steps", "steps")
+    _require_index(index, output.shape[-1], "target", "scores per step", "targets")
+    mask = torch.zeros_like(output)
+    mask.select(time_axis, step)[..., index] = 1.0
+    return Selection(mask[None], batch_axis, target)

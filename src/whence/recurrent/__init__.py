@@ -1,0 +1,1 @@
+"""Recurrent layers as a whole: forward with a tape, and relevance back through time."""

@@ -1,0 +1,56 @@
+"""What an explanation of a model's score consists of: relevance, score, and the ledger of what was absorbed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+
+from whence.errors import ConservationError
+
+Relevance = Tensor | PackedSequence | tuple[Tensor, ...] | tuple[PackedSequence, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The relevance of every input element for one score per sample.
+
+    For `target="all"`, `relevance`, `score` and everything in `absorbed` have a leading axis, one entry per class.
+    """
+
+    relevance: Relevance
+    score: Tensor  # (B,), or () for an unbatched input
+    target: Any
+    method: Any
+    absorbed: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])  # by layer and what absorbed it, each like score
+    explained: Tensor | None = None  # the relevance summed over each sample, like score
+    gaps: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # by layer, when the books do not balance
+
+    @property
+    def gap(self) -> Tensor:
+        """What is missing, per sample: score − Σ relevance − Σ absorbed."""
+        if self.explained is None:
+            raise ConservationError(
+                f"{type(self.method).__name__} does not share out the score, so there is nothing to check; use LRP() for that"
+            )
+        return self.score - self.explained - sum(self.absorbed.values(), start=torch.zeros_like(self.score))
+
+    def check(self, tolerance: float = 1e-4) -> "Result":
+        """Return this result if score = Σ relevance + Σ absorbed for every sample, within tolerance · max(1, |score|).
+
+        Otherwise raise a `ConservationError` that names the layer where the gap opens.
+        """
+        gap, score = self.gap.reshape(-1), self.score.reshape(-1)
+        bad = ~(gap.abs() <= tolerance * score.abs().clamp(min=1))
+        if not bad.any():
+            return self
+        n = int(bad.nonzero()[0])
+        layers = {name: float(amounts.reshape(-1)[n].abs()) for name, amounts in self.gaps.items()}
+        where = f"it opens at {max(layers, key=lambda name: layers[name]) or 'the model itself'!r}" if layers else "by rounding"
+        sample = n % self.score.shape[-1] if self.score.dim() else 0
+        raise ConservationError(
+            f"sample {sample}: score {score[n]:.4g}, relevance + absorbed {score[n] - gap[n]:.4g} "
+            f"(gap {gap[n].abs():.3g} > {tolerance:g}); {where}"
+        )

@@ -1,0 +1,1 @@
+"""The paper's rules as tensor functions."""

@@ -1,0 +1,99 @@
+"""The paper's equations, each one pure tensor function, in the paper's order; what walks a network lives elsewhere.
+
+Symbols: z a neuron's weighted sum, b its bias, N (`fan_in`) the number of lower neurons connected to it, R relevance.
+Relevance tensors may carry extra leading axes (one per explained target); everything broadcasts.
+"""
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+Stabiliser = Literal["shared", "absorbed"]
+
+
+class WeightedRule(NamedTuple):
+    """The settings of the weighted rule.
+
+    `stabiliser="shared"` is the paper's formula: the lower neurons always share the ε term. `"absorbed"` is the authors'
+    released code: they get δ of it, as they do of the bias.
+    """
+
+    epsilon: float = 1e-3
+    delta: float = 0.0
+    stabiliser: Stabiliser = "shared"
+
+    @property
+    def returned(self) -> float:
+        """The part of the stabiliser that goes back to the lower neurons: 1 in the paper, δ in the released code."""
+        return 1.0 if self.stabiliser == "shared" else self.delta
+
+    @property
+    def shares(self) -> bool:
+        """Whether lower neurons get anything beyond their own contribution z_i w_ij."""
+        return self.delta != 0 or (self.returned != 0 and self.epsilon != 0)
+
+
+def sign(z: Tensor) -> Tensor:
+    """The sign of z with sign(0) = +1, so that a stabilised denominator is never zero."""
+    return torch.where(z >= 0, 1.0, -1.0).to(z.dtype)
+
+
+def stabilise(z: Tensor, epsilon: float) -> Tensor:
+    """z + ε sign z: away from zero, on its own side."""
+    return torch.where(z >= 0, z + epsilon, z - epsilon)
+
+
+def coefficient(z: Tensor, *, r_out: Tensor, epsilon: float) -> Tensor:
+    """Relevance per unit of z, what every term of the sum is multiplied by:  q_j = R_j / (z_j + ε sign z_j).
+
+    A neuron without relevance asks nothing of its denominator, so 0 / 0 counts as 0 when ε = 0.
+    """
+    if epsilon == 0:
+        return torch.where(r_out == 0, 0.0, r_out / torch.where((r_out == 0) & (z == 0), 1.0, z))
+    return r_out / stabilise(z, epsilon)
+
+
+def share(z: Tensor, *, q: Tensor, bias: Tensor | None, fan_in: float | Tensor, rule: WeightedRule) -> Tensor:
+    """What each of the N lower neurons gets beyond its contribution:  (ε sign z_j + δ b_j) / N · q_j.
+
+    With the stabiliser absorbed, δ (ε sign z_j + b_j) / N · q_j. A sum with no lower neuron (N = 0) shares nothing.
+    """
+    total = rule.returned * rule.epsilon * sign(z)
+    if bias is not None and rule.delta != 0:
+        total = total + rule.delta * bias
+    if isinstance(fan_in, Tensor):
+        return torch.where(fan_in > 0, total / fan_in.clamp(min=1), 0.0) * q
+    return total / fan_in * q
+
+
+def linear_epsilon(x: Tensor, weight: Tensor, *, q: Tensor, share: Tensor | None) -> Tensor:
+    """Hand the relevance of a linear layer's outputs back to its inputs.
+
+        R_i = Σ_j ( x_i w_ji + (ε sign z_j + δ b_j) / N ) / ( z_j + ε sign z_j ) · R_j
+
+    x (B, I); weight (J, I); q, share (B, J) as `coefficient` and `share` give them for the whole sum z. Returns (B, I).
+    Keeps: Σ R_i = Σ R_j − Σ_j absorbed by bias and stabiliser, when x is all of the sum.
+    """
+    r_in = x * (q @ weight)
+    return r_in if share is None else r_in + share.sum(-1, keepdim=True)
+
+
+def sum_epsilon(term: Tensor, *, q: Tensor, share: Tensor | None) -> Tensor:
+    """Hand the relevance of a plain sum z = Σ terms back to one term:  R = ( term + ε sign z / N ) / ( z + ε sign z ) · R_z."""
+    return term * q if share is None else term * q + share
+
+
+def product_all(r_out: Tensor) -> Tensor:
+    """The relevance of the source in z = gate · source:  R_source = R_z, and R_gate = 0."""
+    return r_out
+
+
+def absorbed_by_bias(bias: Tensor, *, q: Tensor, rule: WeightedRule) -> Tensor:
+    """What stops at a bias:  (1 − δ) b_j · q_j."""
+    return (1 - rule.delta) * bias * q
+
+
+def absorbed_by_stabiliser(z: Tensor, *, q: Tensor, rule: WeightedRule) -> Tensor:
+    """What stops at the stabiliser:  ε sign z_j · q_j, nothing when it is shared, 1 − δ of it otherwise."""
+    return (1 - rule.returned) * rule.epsilon * sign(z) * q

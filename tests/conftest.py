@@ -1,0 +1,22 @@
+"""What all tests share: double precision where not said otherwise, and where the reference numbers lie."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("whence", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("whence")
+torch.set_num_threads(1)
+
+REFERENCE = Path(os.environ.get("WHENCE_REFERENCE", Path(__file__).parents[2] / "shared" / "data" / "reference"))
+
+
+@pytest.fixture(scope="session")
+def reference() -> Path:
+    """The folder of the reference weights and golden numbers."""
+    if not (REFERENCE / "golden.npz").exists():
+        pytest.skip("no reference numbers: set WHENCE_REFERENCE to the folder of golden.npz")
+    return REFERENCE

@@ -1,0 +1,310 @@
+"""Single operations through the public door: each sum is one neuron, each move moves, each product knows its gate."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+import whence
+from whence import LRP, NoRuleError, relevance
+
+torch.manual_seed(0)
+W = nn.Parameter(torch.randn(4, 4, dtype=torch.float64))
+V = nn.Parameter(torch.randn(4, 3, dtype=torch.float64))
+B = nn.Parameter(torch.randn(4, dtype=torch.float64))
+X = torch.randn(2, 5, 4, dtype=torch.float64)
+
+
+class Model(nn.Module):
+    """Any function of (B, T, 4), pooled to (B, 4) where it does not do so itself, and read out."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+        self.fc = nn.Linear(4, 2).double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = self.function(x)
+        return self.fc(found if found.dim() == 2 else found.sum(1))
+
+
+def explained(function: Callable[[Tensor], Tensor], method: LRP | None = None) -> whence.Result:
+    torch.manual_seed(1)
+    return relevance(Model(function), X, target=0, method=method or LRP()).check(1e-11)
+
+
+@pytest.mark.parametrize("method", [LRP(), LRP(delta=1.0), LRP(epsilon=0.5, delta=0.5, stabiliser="absorbed")], ids=str)
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        lambda x: F.linear(x, W, B).tanh(),
+        lambda x: (x @ W.T + B).tanh(),
+        lambda x: (B + x @ W.T).tanh(),
+        lambda x: torch.add(x.matmul(W.t()), B).tanh(),
+        lambda x: torch.einsum("bti,oi->bto", x, W).add(B).tanh(),
+        lambda x: torch.einsum("oi,bti->bto", W, x).add_(B).tanh(),
+        lambda x: (W @ x.transpose(1, 2)).transpose(1, 2).add(B).tanh(),
+        lambda x: (F.linear(x, W, 0.25 * B) + 0.75 * B).tanh(),
+        lambda x: torch.stack([torch.addmm(B, x[:, t], W.T) for t in range(5)], dim=1).tanh(),
+        lambda x: torch.stack([torch.addmv(B, W, x[b, t]) for b in range(2) for t in range(5)]).view(2, 5, 4).tanh(),
+        lambda x: torch.bmm(x, W.T.expand(2, 4, 4)).add(B).tanh_(),
+        lambda x: F.conv1d(x.transpose(1, 2), W[..., None], B).mT.tanh(),
+        lambda x: ((x[..., :2] @ W.T[:2] + B) + x[..., 2:] @ W.T[2:]).tanh(),
+        lambda x: (-(-F.linear(x, W) - B)).tanh(),
+        lambda x: (2 * (F.linear(x, W, B) / 2)).tanh(),
+    ],
+)
+def test_a_weighted_sum_is_one_neuron_however_it_is_spelled(spelling: Callable[[Tensor], Tensor], method: LRP) -> None:
+    expected = explained(lambda x: F.linear(x, W, B).tanh(), method)
+    assert_close(explained(spelling, method).relevance, expected.relevance, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda x: torch.cat([x[:, :2], x[:, 2:]], dim=1),
+        lambda x: torch.stack(list(x.unbind(1)), dim=1),
+        lambda x: torch.cat(x.split(2, dim=1), 1),
+        lambda x: torch.cat(torch.chunk(x, 4, -1), dim=-1),
+        lambda x: x.flip(1),
+        lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
+        lambda x: x.reshape(-1, 4).view(2, 5, 4),
+        lambda x: x.flatten(1).unflatten(1, (5, 4)),
+        lambda x: x.unsqueeze(1).squeeze(1),
+        lambda x: x.gather(1, torch.tensor([4, 2, 0, 1, 3])[None, :, None].expand(2, 5, 4)),
+        lambda x: x.index_select(1, torch.tensor([4, 3, 2, 1, 0])),
+        lambda x: x[:, torch.tensor([1, 0, 3, 2, 4])],
+        lambda x: x.permute(2, 0, 1).permute(1, 2, 0),
+        lambda x: torch.roll(x, 1, 1),
+        lambda x: torch.stack(list(x)),
+        lambda x: F.dropout(x, 0.5, training=False),
+        lambda x: F.pad(x, (0, 0, 1, 2)),
+        lambda x: torch.where(torch.ones(5, 1, dtype=torch.bool), x, torch.zeros(())),
+        lambda x: torch.zeros(2, 5, 4, dtype=x.dtype).copy_(x),
+        lambda x: x.clone().detach().double().data,
+        lambda x: torch.zeros(2, 6, 4, dtype=x.dtype).index_copy(1, torch.arange(5), x),
+    ],
+)
+def test_moving_numbers_moves_relevance(move: Callable[[Tensor], Tensor]) -> None:
+    """Moved and then summed over time, so every order gives the plain sum's relevance: R as v·q with N = 5 (7 with padding)."""
+    expected = explained(lambda x: x, LRP(stabiliser="absorbed"))
+    found = explained(move, LRP(stabiliser="absorbed"))
+    assert_close(found.relevance, expected.relevance, rtol=1e-10, atol=1e-13)
+
+
+def test_max_pooling_gives_all_to_the_largest() -> None:
+    result = explained(lambda x: x.max(1).values)
+    winners = X.max(1, keepdim=True).values == X
+    assert (result.relevance[~winners] == 0).all()
+    assert (result.relevance[winners] != 0).all()
+    for pooled in (lambda x: x.amax(1), lambda x: F.adaptive_max_pool1d(x.mT, 1)[..., 0], lambda x: torch.max(x, dim=1)[0]):
+        assert_close(explained(pooled).relevance, result.relevance)
+
+
+def test_expanding_adds_up_what_its_copies_get() -> None:
+    result = explained(lambda x: x[:, :1].expand(2, 5, 4))
+    assert (result.relevance[:, 1:] == 0).all()
+    assert_close(result.relevance[:, 0].sum(-1) + sum(result.absorbed.values()), result.score)
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        lambda x: torch.sigmoid(x @ W),
+        lambda x: 1 - torch.sigmoid(x @ W),
+        lambda x: F.hardsigmoid(x @ W),
+        lambda x: (x @ W).sigmoid().flip(1),
+        lambda x: torch.sigmoid(x @ W).chunk(1, -1)[0] * 0.5,
+        lambda x: (0.2 * (x @ W) + 0.5).clamp(0, 1),
+        lambda x: torch.softmax(x @ W, dim=1),
+        lambda x: torch.sigmoid(x @ W) * torch.sigmoid(x),
+    ],
+)
+def test_a_gate_gets_nothing_and_its_source_all(gate: Callable[[Tensor], Tensor]) -> None:
+    def gated(x: Tensor) -> Tensor:
+        return gate(x) * torch.tanh(x) if x.numel() else x
+
+    def constant(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            fixed = gate(X)
+        return fixed * torch.tanh(x)
+
+    expected = explained(constant, LRP(epsilon=0.01, stabiliser="absorbed"))
+    for spelling in (gated, lambda x: torch.tanh(x).mul(gate(x))):
+        found = explained(spelling, LRP(epsilon=0.01, stabiliser="absorbed"))
+        assert_close(found.relevance, expected.relevance, rtol=1e-10, atol=1e-13)
+
+
+def test_attention_pooling_is_a_weighted_sum_with_gates_as_weights() -> None:
+    def attended(x: Tensor) -> Tensor:
+        weights = torch.softmax((torch.tanh(x @ W) @ V)[..., :1], dim=1)
+        return (weights.transpose(1, 2) @ x).squeeze(1)
+
+    def summed(x: Tensor) -> Tensor:
+        weights = torch.softmax((torch.tanh(x @ W) @ V)[..., :1], dim=1)
+        return (weights * x).sum(1)
+
+    assert_close(explained(attended).relevance, explained(summed).relevance, rtol=1e-10, atol=1e-13)
+
+
+def test_a_masked_mean_shares_nothing_with_what_the_mask_leaves_out() -> None:
+    mask = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]).double().unsqueeze(-1)
+    result = explained(lambda x: (x * mask).sum(1) / mask.sum(1), LRP(epsilon=0.1))
+    assert (result.relevance[0, 3:] == 0).all()
+    torch.manual_seed(1)
+    short = relevance(Model(lambda x: x.mean(1)), X[:1, :3], target=0, method=LRP(epsilon=0.1))
+    assert_close(result.relevance[:1, :3], short.relevance, rtol=1e-12, atol=1e-13)
+
+
+def test_a_sum_that_is_masked_altogether_keeps_its_share() -> None:
+    mask = torch.tensor([0.0, 1.0]).double()[:, None, None]
+    result = explained(lambda x: (x * mask).sum(1), LRP(delta=1.0))
+    assert (result.relevance[0] == 0).all()
+    assert_close(result.score[0], sum(v[0] for v in result.absorbed.values()))
+
+
+def test_layer_norm_takes_its_normaliser_as_a_constant() -> None:
+    gamma, beta = torch.randn(2, 4, dtype=torch.float64)
+
+    def by_hand(x: Tensor) -> Tensor:
+        scale = gamma / (X.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
+        return ((x - x.mean(-1, keepdim=True)) * scale + beta).relu()
+
+    expected = explained(by_hand, LRP(epsilon=0.0))
+    found = explained(lambda x: F.layer_norm(x, (4,), gamma, beta).relu(), LRP(epsilon=0.0))
+    assert_close(found.relevance, expected.relevance, rtol=1e-10, atol=1e-13)
+    explained(lambda x: F.layer_norm(x, (5, 4)), LRP(delta=1.0))
+
+
+def test_batch_norm_at_rest_is_a_scale_and_a_shift() -> None:
+    norm = nn.BatchNorm1d(4).double()
+    norm.running_mean, norm.running_var = torch.randn(4).double(), torch.rand(4).double() + 0.5
+    scale = ((norm.running_var + norm.eps) ** -0.5).detach()
+    expected = explained(lambda x: (x * scale - norm.running_mean * scale).tanh())
+    norm.eval()
+    assert_close(explained(lambda x: norm(x.mT).mT.tanh()).relevance, expected.relevance, rtol=1e-10, atol=1e-13)
+
+
+def test_residual_links_add_up() -> None:
+    explained(lambda x: x + F.linear(x, W, B).relu() + F.linear(x.relu(), W), LRP(delta=1.0))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            lambda x: torch.cumsum(x, 1),
+            r"no rule for torch.cumsum \(called in the model itself\)\. Add one with @whence.handles",
+        ),
+        (lambda x: x * x, r"no rule for torch.mul .*neither factor is a gate"),
+        (lambda x: torch.exp(x), "no rule for torch.exp"),
+        (lambda x: x / x.norm(), "no rule for torch.norm"),
+        (lambda x: x / (x + 10), "the divisor depends on the input"),
+        (lambda x: x.bmm(x.mT) @ x, "no rule for torch.bmm .*neither is a gate"),
+        (lambda x: x * float(x.max()), "no rule for torch.__float__ .*leaves"),
+        (lambda x: torch.softmax(x, -1), "relevance starts from scores, before the softmax"),
+        (lambda x: F.dropout(x, 0.5), "no rule for torch.dropout .*active"),
+        (lambda x: torch.fft.fft(x).real, "no rule for torch.fft"),
+        (lambda x: x.exp_(), "no rule for torch.exp .*in place"),
+        (lambda x: x + 0 * torch.einsum("bti,btj,ij->bt", x, x, W)[..., None], "einsum of 3 operands"),
+    ],
+)
+def test_an_operation_without_a_rule_is_named(function: Callable[[Tensor], Tensor], message: str) -> None:
+    with pytest.raises(NoRuleError, match=message):
+        explained(function)
+
+
+def test_the_error_names_the_layer() -> None:
+    class Pool(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.cumsum(1).sum(1)
+
+    model = nn.Sequential()
+    model.add_module("encoder", nn.Sequential(nn.Tanh(), Pool()))
+    model.add_module("fc", nn.Linear(4, 2))
+    with pytest.raises(NoRuleError, match=r"no rule for torch.cumsum \(called in 'encoder.1'\)"):
+        relevance(model.double(), X, target=0)
+
+
+def test_a_view_that_outlives_a_change_in_place_is_refused_and_others_are_not() -> None:
+    def stale(x: Tensor) -> Tensor:
+        y = torch.tanh(x)
+        view = y[:, 0]
+        y.mul_(2)
+        return view + y.sum(1)
+
+    with pytest.raises(NoRuleError, match="a view of a tensor that was changed in place"):
+        explained(stale)
+
+    def fresh(x: Tensor) -> Tensor:
+        y = F.linear(x, W, B)
+        z = y.tanh()
+        y[:, 0].relu_()
+        y += 1
+        return z + y.relu()
+
+    with pytest.raises(NoRuleError, match="in place"):
+        explained(fresh)
+
+    def own(x: Tensor) -> Tensor:
+        y = F.linear(x, W, B)
+        z = y.tanh()
+        y += 1
+        y[:, 1:] *= 2
+        return z + y.relu_()
+
+    def pure(x: Tensor) -> Tensor:
+        y = F.linear(x, W, B)
+        shifted = y + 1
+        return y.tanh() + torch.cat([shifted[:, :1], shifted[:, 1:] * 2], 1).relu()
+
+    assert_close(explained(own).relevance, explained(pure).relevance, rtol=1e-10, atol=1e-13)
+
+
+def test_the_inputs_are_not_changed_by_a_model_that_writes_into_them() -> None:
+    x = X.clone()
+    torch.manual_seed(1)
+    relevance(Model(lambda x: x.mul_(2).relu_()), x, target=0).check(1e-12)
+    assert x.equal(X)
+
+
+def test_a_user_can_add_a_rule() -> None:
+    from whence.interpreter.table import TABLE
+
+    @whence.handles(torch.cumsum)
+    def cumsum_rule(call: whence.Call, relevance: Tensor) -> Tensor:
+        x, dim = call.args
+        q = relevance / call.output
+        return x * q.flip(dim).cumsum(dim).flip(dim)
+
+    try:
+        found = explained(lambda x: x.cumsum(1).mean(1), LRP(epsilon=0.0))
+        everything = relevance(Model(lambda x: torch.cumsum(x, 1).mean(1)), X, target="all", method=LRP(epsilon=0.0))
+    finally:
+        del TABLE["cumsum"]
+    weights = torch.arange(5, 0, -1).double()[:, None] / 5
+    assert_close(found.relevance, explained(lambda x: (x * weights).sum(1), LRP(epsilon=0.0)).relevance)
+    assert everything.relevance.shape == (2, 2, 5, 4)
+
+
+def test_a_rule_that_loses_relevance_is_found_out_and_named() -> None:
+    from whence.interpreter.table import TABLE
+
+    class Leaky(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.sin(x)
+
+    model = nn.Sequential(nn.Linear(4, 4), Leaky(), nn.Linear(4, 2)).double()
+    whence.handles(torch.sin)(lambda call, relevance: relevance / 2)
+    try:
+        result = relevance(model, X[:, 0], target=0)
+        with pytest.raises(whence.ConservationError, match=r"sample 0: score .* \(gap .* > 0.0001\); it opens at '1'"):
+            result.check()
+        whence.handles(torch.sin)(lambda call, relevance: relevance[..., :2])
+        with pytest.raises(whence.InputError, match=r"the rule for torch.sin returned relevance of shapes \[\(2, 2\)\]"):
+            relevance(model, X[:, 0], target=0)
+    finally:
+        del TABLE["sin"]
