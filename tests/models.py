@@ -123,6 +123,10 @@ class StudentLSTM(nn.Module):
             return list((x @ self.U + h @ self.W.T + self.b).chunk(4, -1))
         if self.style == "einsum":
             return list((torch.einsum("be,eg->bg", x, self.U) + self.b + h.matmul(self.W.t())).chunk(4, -1))
+        if self.style == "left":
+            return list((torch.einsum("eg,be->bg", self.U, x) + (self.W @ h.T).T + self.b).chunk(4, -1))
+        if self.style == "detached":
+            return list((x @ self.U.detach() + torch.einsum("gh,bh->bg", self.W.data, h) + self.b).chunk(4, -1))
         assert self.style == "addmm"
         return list(torch.addmm(torch.addmm(self.b, x, self.U), h, self.W.T).chunk(4, -1))
 

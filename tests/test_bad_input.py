@@ -1,6 +1,7 @@
 """Bad input gets one clear sentence: what happened, what was needed, what to do."""
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -11,6 +12,13 @@ from tests.models import BiLSTM, Tagger
 from whence import LRP, ConservationError, GradientXInput, InputError, SensitivityAnalysis, TargetError, WeightsError, relevance
 
 METHODS = [LRP(), SensitivityAnalysis()]
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+
+    @torch.jit.script
+    def doubled(x: Tensor) -> Tensor:
+        return x * 2
 
 
 @pytest.fixture
@@ -102,7 +110,7 @@ def test_lengths_of_what_has_none(model: BiLSTM, x: Tensor) -> None:
             r"callable returned a tensor of shape \(2, 5\); it must return one number per sample",
         ),
         (lambda output: torch.ones(2), "the score does not depend on the inputs"),
-        (lambda output: 1.0, "the model returned a float|not scores"),
+        (lambda output: 1.0, "the target callable returned a float; it must return one number per sample"),
     ],
 )
 def test_wrong_targets(model: BiLSTM, x: Tensor, target: object, message: str, method: LRP) -> None:
@@ -129,7 +137,7 @@ def test_token_ids_want_an_embedding_first(model: BiLSTM, dtype: torch.dtype) ->
 
 
 def test_inputs_that_are_no_tensors(model: BiLSTM) -> None:
-    with pytest.raises(InputError, match="inputs holds a list; explained inputs are float tensors"):
+    with pytest.raises(InputError, match="inputs holds a list; give a float tensor, or a tuple of float tensors"):
         relevance(model, [[1.0]], target=0)
     with pytest.raises(InputError, match="inputs is an empty tuple"):
         relevance(model, (), target=0)
@@ -178,3 +186,59 @@ def test_a_users_own_error_is_passed_on(x: Tensor) -> None:
     for method in METHODS:
         with pytest.raises(RuntimeError, match=r"^the user's own$"):
             relevance(Raising(), x, target=0, method=method)
+
+
+def test_wrong_kinds_of_arguments(model: BiLSTM, x: Tensor) -> None:
+    for method in ("lrp", LRP, None.__class__):
+        with pytest.raises(InputError, match=r"give a method with its settings, such as method=whence.LRP\(\)"):
+            relevance(model, x, target=0, method=method)
+    with pytest.raises(InputError, match=r"model is a function; it must be a torch.nn.Module"):
+        relevance(lambda x: x, x, target=0)
+    for lengths in (5, [2.7, 3.0], "66", torch.tensor([[6], [6]]), [True, 6]):
+        with pytest.raises(InputError, match="give one whole number per sample"):
+            relevance(model, x, target=0, lengths=lengths)
+    with pytest.raises(InputError, match="a tuple that holds a PackedSequence"):
+        relevance(model, (pack_sequence([x[0], x[1]]),), target=0)
+    with pytest.raises(InputError, match="sparse, nested or without numbers"):
+        relevance(model, x.to_sparse(), target=0)
+    with pytest.raises(InputError, match="args is a tuple of further arguments"):
+        relevance(model, x, target=0, args=None)
+    with pytest.raises(InputError, match="epsilon is '1'; it must be a number"):
+        LRP(epsilon="1")
+    with pytest.raises(TargetError, match="it must return one number per sample"):
+        relevance(model, x, target=lambda output: output.sum())
+    with pytest.raises(TargetError, match=r"sample 1, of length 2: time step 3 does not exist"):
+        relevance(Tagger(nn.LSTM(4, 3, batch_first=True), "all", 2).double(), x, target=(3, 0), lengths=[6, 2])
+
+
+def test_modules_that_cannot_be_followed(x: Tensor) -> None:
+    class Calls(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return doubled(x).sum(1)
+
+    lazy = nn.Sequential(nn.LazyLinear(2)).double()
+    with pytest.raises(InputError, match="'0' has not seen any input yet; run the model once"):
+        relevance(lazy, x, target=0)
+    with pytest.raises(InputError, match="calls the scripted function 'doubled', which cannot be followed"):
+        relevance(Calls(), x, target=0)
+
+
+def test_a_mask_of_infinities_may_be_a_buffer(model: BiLSTM, x: Tensor) -> None:
+    model.register_buffer("mask", torch.full((3, 3), -math.inf).triu(1))
+    relevance(model, x, target=0).check()
+    model.mask[0, 0] = math.nan
+    with pytest.raises(WeightsError, match=r"mask\[0, 0\] is nan"):
+        relevance(model, x, target=0)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_model_is_explained_as_the_original(model: BiLSTM, x: Tensor) -> None:
+    compiled = torch.compile(model)
+    assert relevance(compiled, x, target=0).relevance.equal(relevance(model, x, target=0).relevance)
+
+
+def test_a_result_prints_its_sums(model: BiLSTM, x: Tensor) -> None:
+    printed = repr(relevance(model, x, target=0))
+    assert "relevance (2, 6, 4)" in printed
+    assert "lstm.l0.bias" in printed
+    assert len(printed.splitlines()) < 12

@@ -1,5 +1,7 @@
 """A sample is explained the same alone, padded, packed, or anywhere in a batch; padding gets exactly nothing."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -141,3 +143,93 @@ def test_samples_that_influence_each_other_are_refused(model: BiLSTM) -> None:
 
     with pytest.raises(InputError, match=r"no axis of the inputs holds 3 samples that do not influence each other"):
         relevance(Mixing(), torch.randn(3, 2, 4, dtype=torch.float64), target=0)
+
+
+class Transposing(nn.Module):
+    """Batch first outside, time first inside: its flag says nothing of its inputs."""
+
+    def __init__(self, *, batch_first: bool) -> None:
+        super().__init__()
+        self.lstm, self.fc = nn.LSTM(4, 3, batch_first=batch_first), nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        states = self.lstm(x.transpose(0, 1))[0]
+        return self.fc(states[:, -1] if self.lstm.batch_first else states[-1])
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("lengths", [[1, 2, 2], [3, 2, 1], [2, 2, 3]])
+@pytest.mark.parametrize("method", [LRP(), SensitivityAnalysis()], ids=str)
+def test_as_many_steps_as_samples(batch_first: bool, lengths: list[int], method: LRP) -> None:
+    torch.manual_seed(8)
+    model = Transposing(batch_first=batch_first).double()
+    x = torch.randn(3, 3, 4, dtype=torch.float64)
+    result = relevance(model, x, target=0, lengths=lengths, method=method)
+    for n, size in enumerate(lengths):
+        place = (slice(0, size), slice(n, n + 1)) if batch_first else (slice(n, n + 1), slice(0, size))
+        single = relevance(model, x[place], target=0, method=method)
+        assert_close(result.relevance[place], single.relevance, rtol=0, atol=1e-12)
+        assert_close(result.score[n], single.score[0])
+
+
+class TwoSequences(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.fc = nn.LSTM(4, 3, batch_first=True), nn.Linear(3, 3)
+
+    def forward(
+        self, x: Tensor, other: Tensor | None = None, *, mask: Tensor | None = None, scale: Tensor | float = 1.0
+    ) -> Tensor:
+        states = self.lstm(x if other is None else x + other)[0]
+        return self.fc(states.mean(1) if mask is None else (states * mask.unsqueeze(-1)).sum(1)) * scale
+
+
+def test_further_arguments_are_cut_where_their_shape_is_plain_and_refused_where_not() -> None:
+    torch.manual_seed(9)
+    model, lengths = TwoSequences().double(), [7, 5, 3]
+    x, other = torch.randn(2, 3, 7, 4, dtype=torch.float64)
+    mask = torch.arange(7)[None] < torch.tensor(lengths)[:, None]
+    result = relevance(model, x, target=1, lengths=lengths, args=(other,), kwargs={"mask": mask})
+    for n, size in enumerate(lengths):
+        more = {"args": (other[n : n + 1, :size],), "kwargs": {"mask": mask[n : n + 1, :size]}}
+        assert_close(result.relevance[n : n + 1, :size], relevance(model, x[n : n + 1, :size], target=1, **more).relevance)
+    for doubtful in (torch.tensor([1.0, 2.0, 3.0]), torch.randn(3, 3)):
+        with pytest.raises(InputError, match=r"with lengths=, scale of shape .* may hold one row per sample"):
+            relevance(model, x, target=1, lengths=lengths, kwargs={"scale": doubtful})
+
+
+def test_static_inputs_of_a_time_first_model() -> None:
+    class Static(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.fc = nn.LSTM(4, 3), nn.Linear(7, 2)
+
+        def forward(self, x: Tensor, static: Tensor) -> Tensor:
+            return self.fc(torch.cat([self.lstm(x)[0][-1], static], dim=-1))
+
+    torch.manual_seed(10)
+    model = Static().double()
+    x, static = torch.randn(7, 4, 4, dtype=torch.float64), torch.randn(4, 4, dtype=torch.float64)
+    result = relevance(model, (x, static), target=1, lengths=[7, 3, 5, 1]).check(1e-12)
+    single = relevance(model, (x[:3, 1:2], static[1:2]), target=1)
+    assert_close(result.relevance[0][:3, 1], single.relevance[0][:, 0])
+    assert_close(result.relevance[1][1], single.relevance[1][0])
+
+
+def test_lengths_given_to_the_model_by_the_caller(sentences: list[Tensor]) -> None:
+    torch.manual_seed(5)
+    model = Packing(4, 3, 2).double()
+    padded, lengths = pad_sequence(sentences, batch_first=True), torch.tensor(LENGTHS)
+    once = relevance(model, padded, target=1, lengths=LENGTHS)
+    twice = relevance(model, padded, target=1, lengths=LENGTHS, args=(lengths,))
+    assert once.relevance.equal(twice.relevance)
+
+
+def test_threads_share_a_model_in_training(sentences: list[Tensor]) -> None:
+    torch.manual_seed(11)
+    model = Tagger(nn.LSTM(4, 3, num_layers=2, dropout=0.5, batch_first=True), "mean", 2, deep=True).double().train()
+    expected = [relevance(model, x[None], target=0).relevance for x in sentences]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda x: relevance(model, x[None], target=0).relevance, sentences * 5))
+    assert all(one.equal(other) for one, other in zip(found, expected * 5, strict=True))
+    assert all(module.training for module in model.modules())

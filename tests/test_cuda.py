@@ -45,4 +45,6 @@ def test_float32_on_the_gpu(method: LRP) -> None:
     model, x = BiLSTM(60, 60, 5).double().eval(), torch.randn(16, 20, 60, dtype=torch.float64)
     exact = relevance(model, x, target=2, method=method).relevance
     found = relevance(model.float().cuda(), x.float().cuda(), target=2, method=method)
-    assert_close(found.relevance.double().cpu(), exact, rtol=0, atol=1e-4 * exact.abs().max().item())
+    # Gradients go through cuDNN as the user has set it, and its recurrent layers use TF32 (11 bits) unless told otherwise.
+    tolerance = 1e-4 if isinstance(method, LRP) else 1e-2
+    assert_close(found.relevance.double().cpu(), exact, rtol=0, atol=tolerance * exact.abs().max().item())

@@ -23,3 +23,11 @@ class NoRuleError(WhenceError, NotImplementedError):
 
 class ConservationError(WhenceError, ArithmeticError):
     """Relevance and absorbed amounts do not add up to the score."""
+
+
+class DataError(WhenceError, ValueError):
+    """A file of data or vectors is not what it should be."""
+
+
+class ModelError(WhenceError, ValueError):
+    """A saved model cannot be loaded or used."""

@@ -37,20 +37,41 @@ class Result:
             )
         return self.score - self.explained - sum(self.absorbed.values(), start=torch.zeros_like(self.score))
 
-    def check(self, tolerance: float = 1e-4) -> "Result":
+    def __repr__(self) -> str:
+        """The shapes and sums rather than all the numbers."""
+        several = isinstance(self.relevance, tuple) and not isinstance(self.relevance, PackedSequence)
+        found: Any = self.relevance if several else (self.relevance,)
+        shapes = ", ".join(str(tuple((each.data if isinstance(each, PackedSequence) else each).shape)) for each in found)
+        lines = [f"Result of {self.method}: relevance {shapes}", f"  score      {_short(self.score)}"]
+        if self.explained is not None:
+            lines.append(f"  relevance  {_short(self.explained)}")
+        lines += [f"  absorbed   {_short(amount)}  {name}" for name, amount in self.absorbed.items()]
+        return "\n".join(lines)
+
+    def check(self, tolerance: float | None = None) -> "Result":
         """Return this result if score = Σ relevance + Σ absorbed for every sample, within tolerance · max(1, |score|).
 
-        Otherwise raise a `ConservationError` that names the layer where the gap opens.
+        Otherwise raise a `ConservationError` that names the layer where the gap opens. The tolerance is 1e-4 unless given, and
+        0.05 in half precision.
         """
+        if tolerance is None:
+            tolerance = 1e-4 if torch.finfo(self.score.dtype).eps < 1e-4 else 0.05
         gap, score = self.gap.reshape(-1), self.score.reshape(-1)
         bad = ~(gap.abs() <= tolerance * score.abs().clamp(min=1))
         if not bad.any():
             return self
         n = int(bad.nonzero()[0])
         layers = {name: float(amounts.reshape(-1)[n].abs()) for name, amounts in self.gaps.items()}
-        where = f"it opens at {max(layers, key=lambda name: layers[name]) or 'the model itself'!r}" if layers else "by rounding"
+        where = f"it opens at {max(layers, key=lambda name: layers[name])!r}" if layers else "by rounding"
         sample = n % self.score.shape[-1] if self.score.dim() else 0
         raise ConservationError(
             f"sample {sample}: score {score[n]:.4g}, relevance + absorbed {score[n] - gap[n]:.4g} "
             f"(gap {gap[n].abs():.3g} > {tolerance:g}); {where}"
         )
+
+
+def _short(amount: Tensor) -> str:
+    """The first few numbers of an amount per sample."""
+    numbers = amount.reshape(-1)
+    shown = " ".join(f"{number:+.4f}" for number in numbers[:5].tolist())
+    return f"{shown} …" if len(numbers) > 5 else shown

@@ -15,6 +15,7 @@ torch.manual_seed(0)
 W = nn.Parameter(torch.randn(4, 4, dtype=torch.float64))
 V = nn.Parameter(torch.randn(4, 3, dtype=torch.float64))
 B = nn.Parameter(torch.randn(4, dtype=torch.float64))
+ZERO = torch.zeros(4, dtype=torch.float64)
 X = torch.randn(2, 5, 4, dtype=torch.float64)
 
 
@@ -199,22 +200,33 @@ def test_residual_links_add_up() -> None:
             lambda x: torch.cumsum(x, 1),
             r"no rule for torch.cumsum \(called in the model itself\)\. Add one with @whence.handles",
         ),
-        (lambda x: x * x, r"no rule for torch.mul .*neither factor is a gate"),
+        (lambda x: x * x, r"no rule for torch.Tensor.mul \(.*neither factor is a gate"),
         (lambda x: torch.exp(x), "no rule for torch.exp"),
-        (lambda x: x / x.norm(), "no rule for torch.norm"),
+        (lambda x: x / x.norm(), r"the divisor depends on the input"),
         (lambda x: x / (x + 10), "the divisor depends on the input"),
-        (lambda x: x.bmm(x.mT) @ x, "no rule for torch.bmm .*neither is a gate"),
-        (lambda x: x * float(x.max()), "no rule for torch.__float__ .*leaves"),
+        (lambda x: x.bmm(x.mT) @ x, r"no rule for torch.Tensor.matmul \(.*neither is a gate"),
+        (lambda x: x * float(x.max()), r"no rule for torch.Tensor.__float__ \(.*numbers leave"),
         (lambda x: torch.softmax(x, -1), "relevance starts from scores, before the softmax"),
-        (lambda x: F.dropout(x, 0.5), "no rule for torch.dropout .*active"),
+        (lambda x: F.dropout(x, 0.5), r"no rule for torch.nn.functional.dropout \(.*active"),
         (lambda x: torch.fft.fft(x).real, "no rule for torch.fft"),
-        (lambda x: x.exp_(), "no rule for torch.exp .*in place"),
+        (lambda x: x.exp_(), r"no rule for torch.Tensor.exp_ \(.*in place"),
         (lambda x: x + 0 * torch.einsum("bti,btj,ij->bt", x, x, W)[..., None], "einsum of 3 operands"),
     ],
 )
 def test_an_operation_without_a_rule_is_named(function: Callable[[Tensor], Tensor], message: str) -> None:
     with pytest.raises(NoRuleError, match=message):
         explained(function)
+
+
+def test_a_call_without_a_rule_is_harmless_where_no_relevance_passes() -> None:
+    def gated(x: Tensor) -> Tensor:
+        scores = (x @ W).bmm(x.mT).cumsum(-1) / (1 + x.abs().exp().norm())
+        state = torch.zeros(2, 5, 4, dtype=x.dtype)
+        kept = torch.sigmoid(x.abs() ** 2) * state + torch.sigmoid(x.exp()) * torch.tanh(x)
+        padding = (x.abs().sum(-1, keepdim=True) == 0).to(x)
+        return scores.softmax(-1) @ (kept * (1 - padding))
+
+    explained(gated, LRP(epsilon=0.1)).check(1e-12)
 
 
 def test_the_error_names_the_layer() -> None:
@@ -225,7 +237,7 @@ def test_the_error_names_the_layer() -> None:
     model = nn.Sequential()
     model.add_module("encoder", nn.Sequential(nn.Tanh(), Pool()))
     model.add_module("fc", nn.Linear(4, 2))
-    with pytest.raises(NoRuleError, match=r"no rule for torch.cumsum \(called in 'encoder.1'\)"):
+    with pytest.raises(NoRuleError, match=r"no rule for torch.Tensor.cumsum \(called in 'encoder.1'\)"):
         relevance(model.double(), X, target=0)
 
 
@@ -308,3 +320,126 @@ def test_a_rule_that_loses_relevance_is_found_out_and_named() -> None:
             relevance(model, X[:, 0], target=0)
     finally:
         del TABLE["sin"]
+
+
+@pytest.mark.parametrize(
+    ("by_name", "plain"),
+    [
+        (lambda x: torch.add(x, other=x.tanh()), lambda x: x + x.tanh()),
+        (lambda x: torch.add(input=x, other=x.tanh(), alpha=2), lambda x: x + 2 * x.tanh()),
+        (lambda x: x.sub(other=x.tanh()), lambda x: x - x.tanh()),
+        (lambda x: torch.mul(input=x, other=x.sigmoid()), lambda x: x * x.sigmoid()),
+        (lambda x: torch.div(x, other=2.0, rounding_mode=None), lambda x: x / 2),
+        (lambda x: torch.matmul(input=x, other=W).tanh(), lambda x: (x @ W).tanh()),
+        (lambda x: F.linear(input=x, weight=W, bias=B).tanh(), lambda x: F.linear(x, W, B).tanh()),
+        (lambda x: torch.sum(input=x, dim=1), lambda x: x.sum(1)),
+        (lambda x: torch.addmm(B, mat1=x[:, 0], mat2=W).tanh(), lambda x: (x[:, 0] @ W + B).tanh()),
+        (lambda x: torch.layer_norm(x, (4,), None, None, 1e-5, True), lambda x: F.layer_norm(x, (4,))),
+        (lambda x: torch.zeros(4).to(x) + x * torch.ones(2, 5, 1).type_as(x), lambda x: x),
+        (lambda x: torch.ones(1, dtype=x.dtype).expand_as(x) * x, lambda x: x),
+        (lambda x: F.avg_pool1d(x.mT, 5).squeeze(-1), lambda x: x.mean(1)),
+        (lambda x: F.adaptive_avg_pool1d(x.mT, 1).squeeze(-1), lambda x: x.mean(1)),
+        (lambda x: F.glu(torch.cat([x, x @ W], -1)), lambda x: x * (x @ W).sigmoid()),
+        (lambda x: x / F.linear(torch.ones(1, 4).double(), W), lambda x: x / W.sum(1)),
+        (lambda x: nn.LogSigmoid()(x), lambda x: F.logsigmoid(x)),
+    ],
+)
+def test_a_call_means_the_same_in_any_form(by_name: Callable[[Tensor], Tensor], plain: Callable[[Tensor], Tensor]) -> None:
+    assert_close(explained(by_name).relevance, explained(plain).relevance, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("method", [LRP(), LRP(delta=1.0), LRP(epsilon=0.5)], ids=str)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.tanh(torch.maximum(F.linear(x, W, B), x) + F.linear(x, W)),
+        lambda x: torch.tanh(F.linear(x, W, B).sort(-1).values + x),
+        lambda x: torch.tanh(F.linear(x, W, B).amax(1) + x[:, 0] @ W),
+        lambda x: torch.minimum(x * 0 + 1, torch.ones(4).double()),
+        lambda x: torch.maximum(x, x.new_zeros(2, 5, 4)),
+        lambda x: torch.tanh(F.linear(x, W, B) * 0.0) + x,
+        lambda x: (x + torch.tensor([0, 0, -torch.inf, -torch.inf, 0]).double()[:, None]).max(1).values,
+        lambda x: F.conv1d(F.pad(x.mT, (1, 1)), W[:, :, None].expand(4, 4, 2).contiguous(), B).mT.relu(),
+        lambda x: F.conv1d(x.mT, W[:, :2, None], B, groups=2, dilation=2, padding=1).mT.relu(),
+        lambda x: x if bool(x.mean() > 100) else x + F.linear(x, W, B),
+        lambda x: x.sum(dim=1, keepdim=True, dtype=torch.float64).expand(2, 5, 4),
+    ],
+)
+def test_the_books_balance(function: Callable[[Tensor], Tensor], method: LRP) -> None:
+    result = explained(function, method)
+    assert result.relevance.isfinite().all()
+    torch.manual_seed(1)
+    assert_close(result.score, Model(function)(X)[:, 0].detach())
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: torch.clamp(x, min=x @ W), "its bounds depend on the input"),
+        (lambda x: zeros_with(x, accumulate=True), "adds up what it puts in one place"),
+        (lambda x: torch.div(x, 2.0, rounding_mode="floor"), "it rounds"),
+        (
+            lambda x: F.batch_norm(x.mT, ZERO, ZERO + 1, training=True).mT,
+            "influence each other",
+        ),
+        (lambda x: torch.log_softmax(x, -1), "before the softmax"),
+        (lambda x: F.linear(W, x[0]).T.expand(2, 5, 4), "depends on the input"),
+    ],
+)
+def test_what_has_no_rule_says_why(function: Callable[[Tensor], Tensor], message: str) -> None:
+    with pytest.raises(NoRuleError, match=message):
+        explained(function)
+
+
+def zeros_with(x: Tensor, *, accumulate: bool) -> Tensor:
+    return torch.zeros(2, 5, 4, dtype=x.dtype).index_put((torch.tensor([0, 1]),), x, accumulate=accumulate)
+
+
+def test_a_trained_weight_of_zero_connects_in_every_spelling_and_a_mask_does_not() -> None:
+    weight = nn.Parameter(torch.randn(4, 4, dtype=torch.float64))
+    weight.data[:, 0] = 0
+
+    class Trained(Model):
+        def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+            super().__init__(function)
+            self.weight = weight
+
+    def found(function: Callable[[Tensor], Tensor]) -> Tensor:
+        torch.manual_seed(1)
+        return relevance(Trained(function), X, target=0, method=LRP(epsilon=0.1)).check(1e-11).relevance
+
+    expected = found(lambda x: F.linear(x, weight).tanh())
+    assert (expected[..., 0] != 0).all()
+    for spelling in (
+        lambda x: (x @ weight.T).tanh(),
+        lambda x: (x @ weight.detach().T).tanh(),
+        lambda x: (weight @ x.mT).mT.tanh(),
+        lambda x: torch.einsum("oi,bti->bto", weight, x).tanh(),
+    ):
+        assert_close(found(spelling), expected, rtol=1e-10, atol=1e-13)
+    mask = torch.tensor([0.0, 1, 1, 1]).double()
+    assert (explained(lambda x: (x @ torch.diag(mask)).tanh(), LRP(epsilon=0.1)).relevance[..., 0] == 0).all()
+
+
+def test_a_custom_rule_may_change_the_shape() -> None:
+    from whence.interpreter.table import TABLE
+
+    @whence.handles(torch.logsumexp)
+    def to_the_largest(call: whence.Call, relevance: Tensor) -> Tensor:
+        x = call.args[0]
+        return torch.where(x == x.amax(1, keepdim=True), relevance[:, None], 0.0)
+
+    try:
+        result = explained(lambda x: torch.logsumexp(x, 1))
+        whence.handles(torch.logsumexp)(lambda call, relevance: None)
+        with pytest.raises(whence.InputError, match=r"the rule for torch.logsumexp returned None"):
+            explained(lambda x: torch.logsumexp(x, 1))
+    finally:
+        del TABLE["logsumexp"]
+    assert_close(result.relevance.sum((1, 2)) + sum(result.absorbed.values()), result.score)
+
+
+@pytest.mark.parametrize("wrong", ["cumsum", None, nn.GRU])
+def test_only_functions_can_be_given_a_rule(wrong: object) -> None:
+    with pytest.raises(whence.InputError, match=r"is no torch function; name one such as torch.cumsum"):
+        whence.handles(wrong)

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from tests.models import StudentLSTM, Tagger
 from whence import LRP, relevance
 
-STYLES = ["one", "two", "eight", "matmul", "einsum", "addmm"]
+STYLES = ["one", "two", "eight", "matmul", "einsum", "addmm", "left", "detached"]
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -120,3 +120,21 @@ def test_the_number_of_samples_may_be_that_of_steps_or_features() -> None:
             single = relevance(model, one, target=2, method=LRP(epsilon=0.1, stabiliser="absorbed"))
             for name, amount in single.absorbed.items():
                 assert_close(result.absorbed[name][b], amount[0])
+
+
+@pytest.mark.parametrize("batch", [3, 4, 5])
+def test_neighbouring_samples_are_not_taken_for_one(batch: int) -> None:
+    """A convolution over time, time first and with as many steps as samples: only one axis can be that of the samples."""
+
+    class Convolved(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.fc = nn.Conv1d(4, 4, 3, padding=1), nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.fc(self.conv(x.permute(1, 2, 0)).permute(2, 0, 1).tanh())
+
+    torch.manual_seed(0)
+    model, x = Convolved().double(), torch.randn(batch, batch, 4, dtype=torch.float64)
+    result = relevance(model, x, target=(1, 0)).check(1e-12)
+    assert_close(result.score, model(x)[1, :, 0].detach())

@@ -32,17 +32,17 @@ def test_the_reference_is_the_oracle(size: int, steps: int, delta: float, stabil
     x = torch.randn(steps, 2, size + 1, dtype=torch.float64)
     h0, c0, r_h = torch.randn(3, 2, size, dtype=torch.float64)
     method = LRP(delta=delta, stabiliser=stabiliser)
-    tape = reference.forward(x, weights, h0=h0, c0=c0)
+    tape = reference.forward(x, weights, states=(h0, c0))
     nothing = torch.zeros(1, steps, 2, size, dtype=torch.float64)
     swept = reference.relevance(
-        tape, weights, r_outputs=nothing, r_h=r_h[None], r_c=torch.zeros_like(r_h)[None], rule=method.rule
+        tape, weights, r_outputs=nothing, r_states=(r_h[None], torch.zeros_like(r_h)[None]), rule=method.rule
     )
     for b in range(2):
         states = oracle.forward(x[:, b].numpy(), oracle_weights(lstm), h0[b].numpy(), c0[b].numpy())
         expected = oracle.lrp(
             states, oracle_weights(lstm), r_h[b].numpy(), epsilon=1e-3, delta=delta, shared=stabiliser == "shared"
         )
-        for found, want in zip((swept.x[0, :, b], swept.h[0, b], swept.c[0, b]), expected, strict=True):
+        for found, want in zip((swept.x[0, :, b], swept.states[0][0, b], swept.states[1][0, b]), expected, strict=True):
             assert_close(found, torch.from_numpy(want), rtol=1e-10, atol=1e-12)
 
 
@@ -83,7 +83,7 @@ def test_the_forward_pass_is_pytorchs_on_a_ragged_batch(projection: int) -> None
     x, lengths = torch.randn(6, 4, 4, dtype=torch.float64), torch.tensor([6, 4, 4, 1])
     h0, c0 = torch.randn(4, projection or 3, dtype=torch.float64), torch.randn(4, 3, dtype=torch.float64)
     weights = lstm_weights(*lstm.parameters(), has_biases=True)
-    tape = reference.forward(x, weights, h0=h0, c0=c0, lengths=lengths)
+    tape = reference.forward(x, weights, states=(h0, c0), lengths=lengths)
     packed = pack_padded_sequence(x, lengths)
     out, (h, c) = lstm(packed, (h0[None], c0[None]))
     packing = Packing.of(packed.batch_sizes, x.device)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from whence.interpreter.rule import Arriving, NoRule, Rule
-from whence.interpreter.trace import Step
+from whence.interpreter.trace import Step, Value
 
 if TYPE_CHECKING:
     from whence.interpreter.sweep import Sweep
@@ -23,6 +23,11 @@ class Activation(Rule):
             return isinstance(low, (int, float)) and isinstance(high, (int, float)) and 0 <= low <= high <= 1
         return False
 
+    def receivers(self, step: Step) -> Sequence[Value]:
+        if len(step.inputs) != 1:
+            raise NoRule("its bounds depend on the input")
+        return super().receivers(step)
+
     def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
         assert arriving[0] is not None and arriving[0].r is not None
         sweep.deliver(step, step.inputs[0], r=arriving[0].r)
@@ -32,7 +37,7 @@ class Softmax(Rule):
     """Weights that sum to one: a gate, as attention uses it. Relevance that ends at the softmax itself has no rule."""
 
     def is_gate(self, step: Step) -> bool:
-        return True
+        return step.name != "log_softmax"
 
-    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
-        raise NoRule("relevance starts from scores, before the softmax; let the model return those, or pick them by target=")
+    def receivers(self, step: Step) -> Sequence[Value]:
+        raise NoRule("relevance starts from scores, before the softmax; let the model return those")

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from whence.errors import InputError
 from whence.interpreter.names import name_of
-from whence.interpreter.rule import Arriving, Rule
-from whence.interpreter.table import TABLE
+from whence.interpreter.rule import Arriving, Rule, graph_of
+from whence.interpreter.samples import MixedSamplesError, Owners
+from whence.interpreter.table import REWRITES, TABLE
 from whence.interpreter.trace import Step, Value, mapped
 
 if TYPE_CHECKING:
@@ -35,10 +36,25 @@ class Custom(Rule):
         self.rule = rule
 
     def run(self, step: Step) -> Any:
-        result = super().run(step)
+        with torch.no_grad():
+            result = super().run(step)
         args, kwargs = mapped(lambda leaf: leaf.tensor if isinstance(leaf, Value) else leaf, step.arguments)
         step.saved = Call(step.function, args, dict(kwargs), result)
         return result
+
+    def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
+        """By trying: an output belongs to the sample it changes with."""
+        _, graph = graph_of(step)
+        live = [value for value in step.inputs if value.is_live]
+        found = [torch.zeros_like(value.tensor, dtype=torch.float64) for value in step.outputs]
+        for number in torch.cat([owners[value].reshape(-1) for value in live]).unique().tolist():
+            if number:
+                marked = [(owners[value] == number).to(value.tensor.dtype) for value in live]
+                for into, touched in zip(found, graph.touched(marked), strict=True):
+                    if (touched & (into != 0)).any():
+                        raise MixedSamplesError(step)
+                    into[touched] = number
+        return found
 
     def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
         targets = next(len(each.r) for each in arriving if each is not None and each.r is not None)
@@ -49,7 +65,10 @@ class Custom(Rule):
                 for value, each in zip(step.outputs, arriving, strict=True)
             ]
             found = self.rule(step.saved, r_out[0] if len(r_out) == 1 else tuple(r_out))
-            rows.append([found] if isinstance(found, Tensor) else found)
+            found = [found] if isinstance(found, Tensor) else found
+            if not isinstance(found, Sequence) or not all(isinstance(each, Tensor) for each in found):  # pyright: ignore
+                raise InputError(f"the rule for torch.{step.name} returned {found!r}; it must return one tensor for each input")
+            rows.append(found)
         for n, value in enumerate(step.inputs):
             if any(len(row) != len(step.inputs) or row[n].shape != value.tensor.shape for row in rows):
                 raise InputError(
@@ -73,9 +92,14 @@ def handles(*functions: Callable[..., Any]) -> Callable[[CustomRule], CustomRule
         def cumsum_rule(call, relevance): ...
     """
 
+    for function in functions:
+        if not callable(function) or isinstance(function, type):
+            raise InputError(f"{function!r} is no torch function; name one such as torch.cumsum")
+
     def register(rule: CustomRule) -> CustomRule:
         for function in functions:
             TABLE[name_of(function)] = Custom(rule)
+            REWRITES.pop(name_of(function), None)
         return rule
 
     return register

@@ -1,6 +1,6 @@
 """Products: which factor is the gate and which the source, decided by where the factors came from."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -19,6 +19,10 @@ class Product(Rule):
 
     def is_gate(self, step: Step) -> bool:
         return all(not isinstance(factor, Value) or factor.is_gate for factor in step.arguments[0][:2])
+
+    def receivers(self, step: Step) -> Sequence[Value]:
+        source = source_of(*step.arguments[0][:2])
+        return [source] if isinstance(source, Value) and source.is_live else []
 
     def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
         assert arriving[0] is not None and arriving[0].r is not None
@@ -47,27 +51,29 @@ WEIGHT = weighted.Weighted(weighted.elementwise)
 PRODUCT = Product()
 
 
-def multiplication(arguments: Arguments) -> Rule:
+def multiplication(arguments: Arguments, is_trained: Callable[[Any], bool]) -> Rule:
     """The rule for a ⊙ b: a gate times its source, a trained weight, or a constant scale."""
     a, b = arguments[0][:2]
-    values = [factor for factor in (a, b) if isinstance(factor, Value)]
-    if len(values) == 2:
-        if not all(value.is_gate for value in values):
+    live = [factor for factor in (a, b) if isinstance(factor, Value) and factor.is_live]
+    if len(live) != 1:
+        if not all(isinstance(factor, Value) and factor.is_gate for factor in (a, b)):
             source_of(a, b)
         return PRODUCT
-    other = b if values[0] is a else a
-    if not isinstance(other, Tensor) or not other.is_floating_point():
+    other = b if live[0] is a else a
+    if isinstance(other, (int, float)) or (isinstance(other, Tensor) and not other.is_floating_point()):
         return SCALE
-    if values[0].is_gate:
+    if live[0].is_gate:
         return PRODUCT
-    return WEIGHT if weighted.is_weight(other) else SCALE
+    return WEIGHT if is_trained(other) else SCALE
 
 
 DIVISION = sums.Sum(sums.divided)
 
 
-def division(arguments: Arguments) -> Rule:
+def division(arguments: Arguments, is_trained: Callable[[Any], bool]) -> Rule:
     """The rule for a / b: a scale, when b is constant."""
+    if arguments[1].get("rounding_mode") is not None:
+        raise NoRule("it rounds")
     if isinstance(arguments[0][1], Value) and arguments[0][1].is_live:
         raise NoRule("the divisor depends on the input")
     return DIVISION

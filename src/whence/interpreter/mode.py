@@ -1,30 +1,35 @@
 """Intercepts every torch call of a module and puts it on the record under its rule; no mathematics here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
+import numpy as np
+import torch
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from whence.interpreter.layers import Layers
-from whence.interpreter.names import is_in_place, name_of
-from whence.interpreter.rule import NoRule, Rule
+from whence.interpreter.names import is_in_place, name_of, positional
+from whence.interpreter.rule import NoRule, Refused, Rule, Unruled
 from whence.interpreter.sweep import no_rule
-from whence.interpreter.table import CONSTANT, REWRITES, TABLE
+from whence.interpreter.table import CONSTANT, LIKE, REWRITES, TABLE, UNCHANGED
 from whence.interpreter.trace import Step, Trace, Value, leaves_of, mapped, values_of
-from whence.interpreter.weighted import is_weight
+
+Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 class Recorder(TorchFunctionMode):
-    """While active, records what is computed from the explained inputs."""
+    """While active, records what a model computes from the explained inputs."""
 
-    def __init__(self, inputs: Sequence[Tensor], layers: Layers) -> None:
+    def __init__(self, inputs: Sequence[Tensor], model: nn.Module, layers: Layers) -> None:
         super().__init__()
         self.trace = Trace(tuple(Value(tensor) for tensor in inputs))
         self._layers = layers
+        self._trained = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()} - {0}
         # Every tensor on the record is kept alive here, so an id stays its own; storages tell of aliases not on the record.
         self._values: dict[int, tuple[Tensor, Value]] = {}
         self._storages: dict[int, list[int]] = {}
+        self._stale: dict[int, tuple[Tensor, Value, Tensor]] = {}  # out of date since another tensor was changed
         for leaf in self.trace.leaves:
             self._keep(leaf.tensor, leaf)
 
@@ -33,72 +38,87 @@ class Recorder(TorchFunctionMode):
         entry = self._values.get(id(tensor))
         return entry[1] if entry is not None and entry[0] is tensor else None
 
+    def is_trained(self, tensor: Any) -> bool:
+        """Whether a tensor is a parameter of the model or a view of one."""
+        return isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() in self._trained
+
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
         name = name_of(func)
-        known = [self.value_of(leaf) for leaf in leaves_of((args, kwargs)) if isinstance(leaf, Tensor)]
-        if not any(known) and not self._feeds_constants(name, args):
-            self._refuse_stale((args, kwargs), name)
+        args, kwargs = positional(args, kwargs or {})
+        if name in LIKE:
+            args = (args[0], *(torch.empty_like(arg) if isinstance(arg, Tensor) else arg for arg in args[1:]))
+        tensors = [leaf for leaf in leaves_of((args, kwargs)) if isinstance(leaf, Tensor)]
+        is_known = any(self.value_of(tensor) for tensor in tensors)
+        if name in UNCHANGED or not (is_known or self._feeds_constants(name, tensors)):
+            self._refuse_stale(func, tensors)
             return func(*args, **kwargs)
-        if name in REWRITES:
-            with self:
-                return REWRITES[name](*args, **kwargs)
-        is_live = any(value is not None and value.is_live for value in known)
+        if name == "__set__" or kwargs.get("out") is not None:
+            raise no_rule(func, self._layers.current, "it writes into a given tensor; use its result instead")
         if is_in_place(func, kwargs):
-            return self._in_place(func, name, args, kwargs, is_live=is_live)
-        rule = self._rule(name, args, kwargs, is_live=is_live)
-        if rule is None:
-            return self._unruled(func, name, args, kwargs, is_live=is_live)
-        return self._record(rule, func, name, args, kwargs)
+            return self._in_place(func, name, args, kwargs)
+        if name in REWRITES:
+            return self._rewritten(func, name, args, kwargs)
+        if name not in TABLE:
+            result = func(*args, **kwargs)
+            is_constant = name in CONSTANT and not any(self.value_of(leaf) for leaf in leaves_of((args[1:], kwargs)))
+            if is_constant or any(result is arg for arg in args) or not self._carries(func, result):
+                return result
+        return self._record(func, name, args, kwargs)
 
-    def _feeds_constants(self, name: str, args: tuple[Any, ...]) -> bool:
+    def _feeds_constants(self, name: str, tensors: Sequence[Tensor]) -> bool:
         """Whether constants go through weights here: an initial state on its way into a sum, which counts in its fan-in."""
         if name == "linear":
-            return bool(args) and isinstance(args[0], Tensor)
-        return name in ("matmul", "mm") and is_weight(args[1]) and not is_weight(args[0])
+            return True
+        pair = [self.is_trained(tensor) for tensor in tensors if tensor.is_floating_point()]
+        return name in ("matmul", "rmatmul", "mm", "einsum") and sorted(pair) == [False, True]
 
-    def _rule(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_live: bool) -> Rule | None:
-        entry = TABLE.get(name)
-        if entry is None or isinstance(entry, Rule):
+    def _carries(self, func: Callable[..., Any], result: Any) -> bool:
+        """Whether the result of a call without a rule holds new real numbers; shapes and comparisons do not."""
+        leaves = leaves_of(result)
+        if any(isinstance(leaf, (float, complex, np.ndarray)) for leaf in leaves):
+            raise no_rule(func, self._layers.current, "numbers leave the tensors here, and relevance cannot follow")
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        if any(tensor.is_complex() or tensor.is_quantized for tensor in tensors):
+            raise no_rule(func, self._layers.current, "complex and quantised numbers carry no relevance")
+        return any(tensor.is_floating_point() for tensor in tensors)
+
+    def _rewritten(self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            with self:
+                return REWRITES[name](*args, **kwargs)
+        except Refused as reason:
+            raise no_rule(func, self._layers.current, str(reason)) from None
+
+    def _record(self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensors = [leaf for leaf in leaves_of((args, kwargs)) if isinstance(leaf, Tensor)]
+        self._refuse_stale(func, tensors)
+        if name == "linear" or not any(self.value_of(tensor) for tensor in tensors):
+            self._keep_constant(next(tensor for tensor in tensors if name == "linear" or not self.is_trained(tensor)))
+        arguments = mapped(lambda leaf: self.value_of(leaf) or leaf if isinstance(leaf, Tensor) else leaf, (args, kwargs))
+        step = Step(self._rule(name, arguments), name, self._layers.current, func, arguments, values_of(arguments))
+        step.is_trained = self.is_trained
+        try:
+            result = step.rule.run(step)
+        except Refused as reason:
+            raise no_rule(func, step.layer, str(reason)) from None
+        except NoRule as reason:
+            step.rule = Unruled(str(reason))
+            result = step.rule.run(step)
+        return self._recorded(step, result)
+
+    def _rule(self, name: str, arguments: Arguments) -> Rule:
+        entry = TABLE.get(name, Unruled())
+        if isinstance(entry, Rule):
             return entry
         try:
-            return entry(self._with_values(args, kwargs))
+            return entry(arguments, self.is_trained)
         except NoRule as reason:
-            if is_live:
-                raise no_rule(name, self._layers.current, str(reason)) from None
-            return None
+            return Unruled(str(reason))
 
-    def _with_values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return mapped(lambda leaf: self.value_of(leaf) or leaf if isinstance(leaf, Tensor) else leaf, (args, kwargs))
-
-    def _unruled(
-        self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_live: bool
-    ) -> Any:
-        """A call without a rule may read shapes, compare, and compute on constants; numbers of the record may not leave it."""
-        result = func(*args, **kwargs)
-        carries = any(
-            isinstance(leaf, float) or (isinstance(leaf, Tensor) and (leaf.is_floating_point() or leaf.is_complex()))
-            for leaf in leaves_of(result)
-        )
-        if is_live and carries and name not in CONSTANT and not any(result is arg for arg in args):
-            reason = "a number leaves the tensors here, and relevance cannot follow" if isinstance(result, float) else ""
-            raise no_rule(name, self._layers.current, reason)
-        return result
-
-    def _record(self, rule: Rule, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._refuse_stale((args, kwargs), name)
-        if name == "linear" or not any(self.value_of(leaf) for leaf in leaves_of((args, kwargs))):
-            self._keep_constant(args[0])
-        arguments = self._with_values(args, kwargs)
-        step = Step(rule, name, self._layers.current, func, arguments, values_of(arguments))
-        try:
-            result = rule.run(step)
-        except NoRule as reason:
-            if any(value.is_live for value in step.inputs):
-                raise no_rule(name, step.layer, str(reason)) from None
-            return func(*args, **kwargs)
+    def _recorded(self, step: Step, result: Any) -> Any:
+        """Put a step's result on the record, and give the model plain tensors of it."""
         outputs: list[Value] = []
         is_live = any(value.is_live for value in step.inputs)
 
@@ -107,7 +127,7 @@ class Recorder(TorchFunctionMode):
                 return leaf
             plain = leaf.detach()
             value = Value(plain, step, is_live=is_live)
-            value.is_gate, value.in_sum = rule.is_gate(step), rule.continues_sum(step)
+            value.is_gate, value.in_sum = step.rule.is_gate(step), step.rule.continues_sum(step)
             outputs.append(value)
             self._keep(plain, value)
             return plain
@@ -117,41 +137,52 @@ class Recorder(TorchFunctionMode):
         self.trace.steps.append(step)
         return result
 
-    def _in_place(
-        self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_live: bool
-    ) -> Any:
+    def _in_place(self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The same call out of place, then its result written over its first argument, which takes its place on record."""
         target = args[0]
         function = func if kwargs.get("inplace") else FUNCTIONAL.get(name) or getattr(Tensor, name, None)
         kwargs = {key: value for key, value in kwargs.items() if key != "inplace"}
-        rule = self._rule(name, args, kwargs, is_live=is_live)
-        if function is None or rule is None:
-            raise no_rule(name, self._layers.current, "it changes a tensor in place")
-        result = self._record(rule, function, name, args, kwargs)
+        if function is None or (name not in TABLE and name not in REWRITES):
+            raise no_rule(func, self._layers.current, "it changes a tensor in place")
+        if name == "setitem":
+            self._restore(target, args[2])
+        rewritten = name in REWRITES
+        result = self._rewritten(func, name, args, kwargs) if rewritten else self._record(function, name, args, kwargs)
         value = self.value_of(result)
-        assert value is not None
+        if value is None or result.shape != target.shape:
+            raise no_rule(func, self._layers.current, "it changes the shape of a tensor in place")
         self._forget_aliases(target)
         target.copy_(result)
-        self._values[id(target)] = target, value
+        value.tensor = target.detach()  # so that views of the target are views of its value
+        self._keep(target, value)
         return target
 
     def _forget_aliases(self, target: Tensor) -> None:
         """Before a tensor is written over, keep the old numbers of all values in its memory, and mark its views as stale."""
         storage = target.untyped_storage().data_ptr()
         for key in self._storages.get(storage, []):
-            _, value = self._values.pop(key)
-            value.tensor = value.tensor.clone()
+            tensor, value = self._values.pop(key, (target, None))
+            if value is not None:
+                self._stale[key] = tensor, value, target
+                if value.tensor.untyped_storage().data_ptr() == storage:
+                    value.tensor = value.tensor.clone()
         self._storages[storage] = []
 
-    def _refuse_stale(self, tree: Any, name: str) -> None:
-        """A tensor that shares memory with the record but is not on it shows numbers that changed in place."""
-        floats = (leaf for leaf in leaves_of(tree) if isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.numel())
-        if any(self.value_of(leaf) is None and leaf.untyped_storage().data_ptr() in self._storages for leaf in floats):
-            reason = "its argument is a view of a tensor that was changed in place; use a copy"
-            raise no_rule(name, self._layers.current, reason)
+    def _restore(self, target: Tensor, content: Any) -> None:
+        """`y[i] *= 2` changes the view y[i] and then puts it into y, so y is not stale but about to be up to date again."""
+        tensor, value, changed = self._stale.get(id(target), (None, None, None))
+        if tensor is target and value is not None and changed is content and self.value_of(target) is None:
+            self._values[id(target)] = target, value
 
-    def _keep_constant(self, tensor: Any) -> None:
-        if isinstance(tensor, Tensor) and self.value_of(tensor) is None:
+    def _refuse_stale(self, func: Callable[..., Any], tensors: Sequence[Tensor]) -> None:
+        """A tensor that shares memory with the record but is not on it shows numbers that changed in place."""
+        unknown = (t for t in tensors if t.is_floating_point() and t.numel() and self.value_of(t) is None)
+        if any(tensor.untyped_storage().data_ptr() in self._storages for tensor in unknown):
+            reason = "its argument is a view of a tensor that was changed in place; use a copy"
+            raise no_rule(func, self._layers.current, reason)
+
+    def _keep_constant(self, tensor: Tensor) -> None:
+        if self.value_of(tensor) is None:
             self._values[id(tensor)] = tensor, Value(tensor.detach(), is_live=False)
 
     def _keep(self, tensor: Tensor, value: Value) -> None:
@@ -166,7 +197,8 @@ def _set_item(tensor: Tensor, index: Any, content: Any) -> Tensor:
     return copied
 
 
-FUNCTIONAL: dict[str, Callable[..., Any]] = {
-    "setitem": _set_item,
-    "copy": lambda target, source: source.expand_as(target).to(target),
-}
+def _copied(target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    return source.expand(target.shape).to(device=target.device, dtype=target.dtype, copy=True)
+
+
+FUNCTIONAL: dict[str, Callable[..., Any]] = {"setitem": _set_item, "copy": _copied}

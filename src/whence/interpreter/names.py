@@ -1,6 +1,6 @@
 """Names of torch functions: a function, its method, its operator and its in-place form share one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 OPERATORS = {
@@ -23,8 +23,17 @@ def name_of(function: Callable[..., Any]) -> str:
     return OPERATORS.get(name) or (name if name.startswith("__") else name.strip("_"))
 
 
-def is_in_place(function: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
+def is_in_place(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether a call writes its result into its first argument."""
     name: str = getattr(function, "__name__", "")
     ends = name.endswith("_") and not name.endswith("__")
     return ends or name in IN_PLACE or bool(kwargs.get("inplace"))
+
+
+def positional(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A call with its operands by position, as `torch.add(input=x, other=y)` means them."""
+    kwargs = dict(kwargs)
+    for name in ("self", "input", "tensors", "mat1", "batch1", "tensor1", "other", "mat2", "batch2", "tensor2", "vec"):
+        if name in kwargs:
+            args = (*args, kwargs.pop(name))
+    return args, kwargs

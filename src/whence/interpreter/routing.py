@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from whence.interpreter.rule import Arriving, FanIn, Graph, NoRule, Rule, graph_of
+from whence.interpreter.rule import Arriving, FanIn, Graph, NoRule, Refused, Rule, graph_of
 from whence.interpreter.trace import Step, Value, leaves_of, tensors_of
 
 if TYPE_CHECKING:
     from whence.interpreter.samples import Owners
     from whence.interpreter.sweep import Sweep
 
+CASTS = ("to", "type", "double", "float", "half", "bfloat16", "type_as", "cpu", "cuda")
 # These put numbers of their own where nothing was moved to.
-FILLS = {"pad", "masked_fill", "where", "setitem", "scatter", "index_fill", "pad_packed_sequence", "tril", "triu"}
+FILLS = {"unfold", "pad", "masked_fill", "where", "setitem", "scatter", "index_fill", "pad_packed_sequence", "tril", "triu"}
 
 
 class Routing(Rule):
@@ -61,12 +62,14 @@ class Routing(Rule):
                 )
             )
 
+        if step.name in CASTS:
+            return [owners[step.inputs[0]]]
         highest, lowest = number(1), number(-1)
         found: list[Tensor] = []
         covered = step.saved.covered() if holds_constants(step) else [None] * len(highest)
         for high, low, mask in zip(highest, lowest, covered, strict=True):
-            high = high if mask is None else torch.where(mask, high, 0.0)
-            low = low if mask is None else torch.where(mask, low, 0.0)
+            high = high if mask is None else torch.where(mask > 0, high, 0.0)
+            low = low if mask is None else torch.where(mask > 0, low, 0.0)
             # a maximum over several samples picks the highest number here and the lowest there
             found.append(owners.agreed(step, [high, -low]))
         return found
@@ -82,9 +85,30 @@ class Routing(Rule):
         for k, value in enumerate(live):
             sweep.deliver(step, value, **{currency: found[k] for currency, found in carried.items()})
         if holds_constants(step):
-            for value, each, mask in zip(step.outputs, arriving, graph.covered(), strict=True):
+            for value, each, share in zip(step.outputs, arriving, graph.covered(), strict=True):
                 if each is not None:
-                    sweep.book(step, "constant", sweep.held(value, each) * ~mask, value)
+                    sweep.book(step, "constant", sweep.held(value, each) * (1 - share), value)
+
+
+class Pick(Routing):
+    """A call that picks elements by their size: not linear, so it ends the sums that it is given."""
+
+    def continues_sum(self, step: Step) -> bool:
+        return False
+
+
+class Placement(Routing):
+    """A call that puts elements into a tensor at given places; adding them up there is another matter."""
+
+    def run(self, step: Step) -> Any:
+        args, kwargs = step.arguments
+        if kwargs.get("reduce") or kwargs.get("accumulate") or (len(args) > 3 and args[3] is True):
+            raise NoRule("it adds up what it puts in one place")
+        if step.name == "scatter" and len(args) > 3:
+            source = args[3].tensor if isinstance(args[3], Value) else args[3]
+            if isinstance(source, Tensor) and source.shape != args[2].shape:
+                raise NoRule("its source is larger than its index")
+        return super().run(step)
 
 
 class Dropout(Routing):
@@ -94,7 +118,7 @@ class Dropout(Routing):
         args, kwargs = step.arguments
         rate, active = (*args[1:3], *(0.5, True)[len(args) - 1 :])[:2]
         if kwargs.get("training", kwargs.get("train", active)) and kwargs.get("p", rate) > 0:
-            raise NoRule("it is active although the model predicts; pass training=self.training to it")
+            raise Refused("it is active although the model predicts; pass training=self.training to it")
         return super().run(step)
 
 

@@ -54,6 +54,10 @@ class Rule:
         """Whether the result is a piece of a sum that may still be added to."""
         return self.in_sum
 
+    def receivers(self, step: Step) -> Sequence[Value]:
+        """The inputs that relevance goes on to."""
+        return [value for value in step.inputs if value.is_live]
+
     def fan_in(self, step: Step, fan_ins: "dict[Value, FanIn]") -> Sequence[FanIn]:
         """For every output the number N of lower neurons in its sum so far."""
         return [1] * len(step.outputs)
@@ -93,11 +97,19 @@ class Graph(NamedTuple):
         return [grad[None] for grad in found] if single else list(found)
 
     def covered(self) -> list[Tensor]:
-        """For every output, where it comes from an input (True) and where from a constant."""
+        """For every output, which part of it comes from an input: 1, or 0 for a constant's, or a half where both tie."""
         with torch.enable_grad():
             probes = [torch.ones_like(out, requires_grad=True) for out in self.outputs]
             back = torch.autograd.grad(self.outputs, list(self.inputs), probes, create_graph=True, materialize_grads=True)
             reached = torch.stack([each.sum() for each in back]).sum()
+            return list(torch.autograd.grad(reached, probes, materialize_grads=True))
+
+    def touched(self, marked: Sequence[Tensor]) -> list[Tensor]:
+        """For every output, where it changes with the marked elements of the inputs (same shapes, 1 where marked)."""
+        with torch.enable_grad():
+            probes = [torch.ones_like(out, requires_grad=True) for out in self.outputs]
+            back = torch.autograd.grad(self.outputs, list(self.inputs), probes, create_graph=True, materialize_grads=True)
+            reached = torch.stack([(each * mark).sum() for each, mark in zip(back, marked, strict=True)]).sum()
             return [each != 0 for each in torch.autograd.grad(reached, probes, materialize_grads=True)]
 
 
@@ -115,3 +127,20 @@ def graph_of(step: Step) -> tuple[Any, Graph]:
 
 class NoRule(Exception):  # noqa: N818 - the public one is NoRuleError
     """Why a call has no rule; whoever knows the call's name and layer makes a `NoRuleError` of it."""
+
+
+class Refused(NoRule):
+    """A call that spoils the explanation even where no relevance passes through it."""
+
+
+class Unruled(Rule):
+    """A call without a rule: harmless while no relevance reaches it (inside a gate, say, or a comparison)."""
+
+    def __init__(self, reason: str = "") -> None:
+        self.reason = reason
+
+    def receivers(self, step: Step) -> Sequence[Value]:
+        raise NoRule(self.reason)
+
+    def owners(self, step: Step, owners: "Owners") -> Sequence[Tensor]:
+        return [torch.zeros_like(value.tensor, dtype=torch.float64) for value in step.outputs]  # the trail is lost here

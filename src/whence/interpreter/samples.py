@@ -5,7 +5,7 @@ packed rows, flattened. So every explained input is numbered along a candidate a
 data, and the candidate stands if no step ever mixes two samples. Numbers start at 1; 0 is a constant's: nobody's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from itertools import product
 
 import torch
@@ -48,11 +48,11 @@ class Owners(dict[Value, Tensor]):
 def completed(owner: Tensor) -> Tensor:
     """Give nobody's elements to the sample that owns everything else along some axis."""
     for axis in reversed(range(owner.dim())):
-        if (owner != 0).all():
+        if owner.numel() == 0 or (owner != 0).all():
             break
         highest = owner.amax(axis, keepdim=True)
-        clash = ((owner != highest) & (owner != 0)).any(axis, keepdim=True)
-        owner = torch.where((owner == 0) & ~clash, highest, owner)
+        if not ((owner != highest) & (owner != 0)).any():  # otherwise samples lie along this axis
+            owner = torch.where(owner == 0, highest, owner)
     return owner
 
 
@@ -77,6 +77,11 @@ class Samples:
             )
         return sums[:, 1:]
 
+    def adopt(self, term: Value, total: Value) -> None:
+        """Give a term nobody's trail leads to (a constant behind a gate) the owners of the sum it is added to."""
+        if self.owners is not None and term.tensor.shape == total.tensor.shape and not self.owners[term].any():
+            self.owners[term] = self.owners[total]
+
     def axis_of(self, value: Value) -> int | None:
         """The axis of a value along which its samples lie, None where there is just one way: a single sample."""
         if self.owners is None:
@@ -94,19 +99,32 @@ def _numbers(count: int, device: torch.device) -> Tensor:
     return torch.arange(1, count + 1, dtype=torch.float64, device=device)
 
 
-def follow(trace: Trace, starts: Sequence[Tensor]) -> Owners:
-    """The owners of all live values, from those of the explained inputs."""
+def follow(trace: Trace, starts: Sequence[Tensor], required: Set[Step] | None) -> Owners:
+    """The owners of all live values, from those of the explained inputs; a side computation may lose the trail."""
     owners = Owners(zip(trace.leaves, starts, strict=True))
     for step in trace.steps:
         if any(value.is_live for value in step.inputs):
-            owners.update(zip(step.outputs, step.rule.owners(step, owners), strict=True))
+            try:
+                owners.update(zip(step.outputs, step.rule.owners(step, owners), strict=True))
+            except MixedSamplesError:
+                if required is None or step in required:
+                    raise
+                owners.update((value, torch.zeros_like(value.tensor, dtype=torch.float64)) for value in step.outputs)
     return owners
 
 
-def find_samples(trace: Trace, count: int, *, known: Sequence[Tensor | None]) -> Samples | None:
+def find_samples(
+    trace: Trace,
+    count: int,
+    *,
+    known: Sequence[Tensor | None],
+    required: Set[Step] | None = None,
+    accept: Callable[["Samples"], bool] = lambda samples: True,
+) -> Samples | None:
     """The samples of a batch of `count`; None where no axis of the inputs holds that many separate samples.
 
-    `known` gives an input's owners where they are known beforehand (packed rows), None where they are to be found.
+    Only in the `required` steps, those that relevance passes through, must they be separate. `known` gives an input's owners
+    where they are known beforehand (packed rows), None where they are to be found. `accept` may turn a finding down.
     """
     if count == 1:
         return Samples(1, None)
@@ -121,7 +139,9 @@ def find_samples(trace: Trace, count: int, *, known: Sequence[Tensor | None]) ->
         candidates.append([numbers.view([-1 if a == axis else 1 for a in range(len(shape))]).expand(shape) for axis in axes])
     for starts in product(*candidates):
         try:
-            return Samples(count, follow(trace, starts))
+            samples = Samples(count, follow(trace, starts, required))
         except MixedSamplesError:
             continue
+        if accept(samples):
+            return samples
     return None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from whence.interpreter.rule import Arriving, FanIn, Rule, graph_of
+from whence.interpreter.rule import Arriving, FanIn, NoRule, Rule, graph_of
 from whence.interpreter.trace import Step, Value
 from whence.rules.equations import absorbed_by_bias
 
@@ -38,6 +38,13 @@ class Sum(Rule):
         args, kwargs = step.arguments
         return self.read(*args, **kwargs)
 
+    def run(self, step: Step) -> Any:
+        try:
+            self.terms(step)
+        except TypeError:
+            raise NoRule("it is called with arguments that are not understood") from None
+        return super().run(step)
+
     def is_gate(self, step: Step) -> bool:
         """A gate scaled and shifted by numbers stays one while it stays within [0, 1], as 1 − g does."""
         at_zero = at_one = 0.0
@@ -58,7 +65,7 @@ class Sum(Rule):
     def bias(self, step: Step, biases: dict[Value, Tensor | None]) -> Sequence[Tensor | None]:
         total: Tensor | None = None
         for operand, scale in self.terms(step):
-            own = biases.get(operand) if isinstance(operand, Value) else operand
+            own = biases.get(operand) if isinstance(operand, Value) else finite(operand)
             if own is not None:
                 scaled = torch.zeros_like(step.outputs[0].tensor) + own * scale
                 total = scaled if total is None else total + scaled
@@ -71,10 +78,11 @@ class Sum(Rule):
             scaled_q = q * scale
             scaled_s = None if s is None else s * connected(scale)
             if not isinstance(operand, Value):
-                bias = torch.as_tensor(operand, dtype=q.dtype, device=q.device)
+                bias = torch.as_tensor(finite(operand), dtype=q.dtype, device=q.device)
                 sweep.book(step, "bias", absorbed_by_bias(bias, q=scaled_q, rule=sweep.rule), out)
             elif operand.is_live:
                 shape = operand.tensor.shape
+                sweep.samples.adopt(operand, out)
                 sweep.deliver(
                     step, operand, q=reduced(scaled_q, shape), s=None if scaled_s is None else reduced(scaled_s, shape)
                 )
@@ -82,7 +90,7 @@ class Sum(Rule):
                 given = sweep.held(operand, Arriving(q=scaled_q, s=scaled_s))
                 if (bias := sweep.biases.get(operand)) is not None:
                     kept = absorbed_by_bias(bias, q=scaled_q, rule=sweep.rule)
-                    sweep.book(step, "bias", kept, out)
+                    sweep.book(operand.step or step, "bias", kept, out)
                     given = given - kept
                 sweep.book(step, "constant", given, out)
 
@@ -132,7 +140,7 @@ def reduced_axes(step: Step, dimensions: int) -> Sequence[int]:
     """The axes a sum or mean runs over: all of them unless it says which."""
     args, kwargs = step.arguments
     given = kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else None))
-    if given is None or given == ():
+    if given is None or given in ((), []):
         return range(dimensions)
     return [given] if isinstance(given, int) else list(given)
 
@@ -140,6 +148,11 @@ def reduced_axes(step: Step, dimensions: int) -> Sequence[int]:
 def connected(scale: Tensor | float) -> Tensor | float:
     """1 where a term takes part in its sum, 0 where a zero scale (a mask) leaves it out."""
     return (scale != 0).to(scale.dtype) if isinstance(scale, Tensor) else float(scale != 0)
+
+
+def finite(constant: Tensor | float) -> Tensor | float:
+    """A constant term with 0 in place of a mask's infinities: a sum that is infinite has no coefficient to share out."""
+    return constant.nan_to_num(0.0, 0.0, 0.0) if isinstance(constant, Tensor) and constant.is_floating_point() else constant
 
 
 def reduced(back: Tensor, shape: Sequence[int]) -> Tensor:
@@ -170,11 +183,14 @@ def negate(a: Any) -> Sequence[Term]:
 
 def scaled(a: Any, b: Any) -> Sequence[Term]:
     """a·b, one of them a constant."""
-    return (Term(a, b),) if isinstance(a, Value) else (Term(b, a),)
+    if not isinstance(a, Value) or (isinstance(b, Value) and b.is_live):
+        a, b = b, a
+    return (Term(a, b.tensor if isinstance(b, Value) else b),)
 
 
-def divided(a: Any, b: Any) -> Sequence[Term]:
+def divided(a: Any, b: Any, *, rounding_mode: None = None) -> Sequence[Term]:
     """a / b with a constant b."""
+    b = b.tensor if isinstance(b, Value) else b
     if isinstance(b, Tensor) and not b.is_floating_point():
         b = b.to(a.tensor.dtype)  # whole numbers divide in the dividend's precision
     return (Term(a, 1 / b),)

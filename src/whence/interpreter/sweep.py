@@ -1,12 +1,15 @@
 """The way back: relevance from the score through every step to the inputs, with a ledger of what stopped on the way."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import resolve_name
 
 from whence.errors import InputError, NoRuleError
+from whence.interpreter.names import name_of
 from whence.interpreter.rule import Arriving, FanIn, NoRule
 from whence.interpreter.samples import Samples
 from whence.interpreter.trace import Step, Trace, Value
@@ -50,10 +53,7 @@ class Sweep:
             if all(each is None for each in arriving):
                 continue
             self._audit(step, arriving)
-            try:
-                step.rule.sweep(step, arriving, self)
-            except NoRule as reason:
-                raise no_rule(step.name, step.layer, str(reason)) from None
+            step.rule.sweep(step, arriving, self)
         found = [self._arriving.pop(leaf, Arriving()).r for leaf in self.trace.leaves]
         return [
             leaf.tensor.new_zeros(len(relevance), *leaf.tensor.shape) if r is None else r
@@ -74,7 +74,7 @@ class Sweep:
         given = Arriving(r, q, s)
         self._arriving[value] += given
         if self.audit:
-            self._note(step.layer, -self.samples.totals(self.held(value, given), value))
+            self._note(step, -self.samples.totals(self.held(value, given), value))
 
     def unfinished(self, step: Step, value: Value, arriving: Arriving | None) -> tuple[Tensor, Tensor | None]:
         """The coefficient and share of a sum, after ending it for whatever took it as a finished neuron."""
@@ -95,11 +95,12 @@ class Sweep:
 
     def _keep_unshared(self, step: Step, value: Value, q: Tensor, fan_in: FanIn) -> None:
         """A sum that nothing is connected to (all of it masked) has nobody to share with: it keeps the share itself."""
-        if isinstance(fan_in, Tensor) and (fan_in == 0).any():
+        nobody = torch.as_tensor(fan_in == 0, device=q.device)
+        if nobody.any():
             left = self.rule.returned * self.rule.epsilon * sign(value.tensor)
             bias = self.biases.get(value)
             left = left if bias is None else left + self.rule.delta * bias
-            self.book(step, "stabiliser", torch.where(fan_in == 0, left * q, 0.0), value)
+            self.book(step, "stabiliser", torch.where(nobody, left * q, 0.0), value)
 
     def held(self, value: Value, arriving: Arriving) -> Tensor:
         """The relevance that what arrived at a value stands for:  r + (v − δ b) q + N s."""
@@ -108,7 +109,8 @@ class Sweep:
             total = total + arriving.r
         if arriving.q is not None:
             bias = self.biases.get(value)
-            total = total + (value.tensor if bias is None else value.tensor - self.rule.delta * bias) * arriving.q
+            own = value.tensor if bias is None else value.tensor - self.rule.delta * bias
+            total = total + own.nan_to_num(0.0, 0.0, 0.0) * arriving.q  # an infinite sum (a mask's) has no coefficient
         if arriving.s is not None:
             total = total + self.fan_ins.get(value, 1) * arriving.s
         assert isinstance(total, Tensor)
@@ -132,23 +134,38 @@ class Sweep:
         key = ".".join(filter(None, (step.layer, part, kind)))
         self.absorbed[key] = self.absorbed[key] + totals if key in self.absorbed else totals
         if self.audit:
-            self._note(step.layer, -totals)
+            self._note(step, -totals)
 
     def _audit(self, step: Step, arriving: Sequence[Arriving | None]) -> None:
         if self.audit:
             for value, each in zip(step.outputs, arriving, strict=True):
                 if each is not None:
-                    self._note(step.layer, self.samples.totals(self.held(value, each), value))
+                    self._note(step, self.samples.totals(self.held(value, each), value))
 
-    def _note(self, layer: str, totals: Tensor) -> None:
+    def _note(self, step: Step, totals: Tensor) -> None:
+        layer = step.layer or f"{resolve_name(step.function) or step.name} in the model itself"
         self.gaps[layer] = self.gaps[layer] + totals if layer in self.gaps else totals
 
 
-def no_rule(name: str, layer: str, reason: str = "") -> NoRuleError:
+def required_steps(trace: Trace, start: Value) -> set[Step]:
+    """The steps that relevance from `start` passes through; refused if one of them has no rule."""
+    reached, steps = {start}, set[Step]()
+    for step in reversed(trace.steps):
+        if not reached.isdisjoint(step.outputs):
+            steps.add(step)
+            try:
+                reached.update(step.rule.receivers(step))
+            except NoRule as reason:
+                raise no_rule(step.function, step.layer, str(reason)) from None
+    return steps
+
+
+def no_rule(function: Callable[..., Any], layer: str, reason: str = "") -> NoRuleError:
     """The error for a call without a rule: which function, in which layer, why, and what to do."""
+    name = resolve_name(function) or f"torch.{name_of(function)}"
     where = f"called in {layer!r}" if layer else "called in the model itself"
     because = f": {reason}" if reason else ""
     return NoRuleError(
-        f"no rule for torch.{name} ({where}){because}. Add one with @whence.handles(torch.{name}), "
-        'or use a method that needs no rules, such as "GradientXInput()".'
+        f"no rule for {name} ({where}){because}. Add one with @whence.handles({name}), "
+        "or use a method that needs no rules, such as method=whence.GradientXInput()."
     )

@@ -3,32 +3,38 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from whence.interpreter import gates, recurrence, sums, weighted
+from whence.interpreter import gates, sums, weighted
 from whence.interpreter.activations import Activation, Softmax
-from whence.interpreter.routing import Dropout, Routing
-from whence.interpreter.rule import Rule
+from whence.interpreter.recurrence import RECURRENCES
+from whence.interpreter.routing import Dropout, Pick, Placement, Routing
+from whence.interpreter.rule import Refused, Rule
 from whence.interpreter.trace import Arguments
 
-Entry = Rule | Callable[[Arguments], Rule]
+Entry = Rule | Callable[[Arguments, Callable[[Any], bool]], Rule]
 
 ROUTING = """
     cat concat concatenate stack hstack vstack dstack split split_with_sizes tensor_split chunk unbind getitem select narrow
     index_select gather take take_along_dim masked_select flip roll rot90 transpose swapaxes swapdims movedim moveaxis permute
     t T mT H mH adjoint reshape view view_as reshape_as flatten unflatten ravel squeeze unsqueeze expand expand_as
     broadcast_to repeat repeat_interleave tile atleast_2d contiguous clone to type double float type_as cpu cuda alias positive
-    where masked_fill pad constant_pad_nd setitem copy scatter index_copy index_put index_fill tril triu diagonal unfold
-    pack_padded_sequence pad_packed_sequence max amax min amin maximum minimum max_pool1d max_pool2d max_pool3d
-    adaptive_max_pool1d adaptive_max_pool2d sort topk kthvalue
+    where masked_fill pad constant_pad_nd setitem copy index_copy index_fill tril triu diagonal unfold pack_padded_sequence
+    pad_packed_sequence
+""".split()
+
+PICKS = """
+    max amax min amin maximum minimum fmax fmin max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d sort
+    topk kthvalue median
 """.split()
 
 DROPOUT = "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout".split()
 
 ACTIVATIONS = """
     tanh relu relu6 leaky_relu rrelu elu selu celu gelu silu mish softplus softsign tanhshrink hardtanh hardswish sigmoid
-    hardsigmoid logsigmoid prelu clamp clip clamp_min clamp_max threshold erf
+    hardsigmoid logsigmoid log_sigmoid prelu clamp clip clamp_min clamp_max threshold erf
 """.split()
 
 # Constant whatever they are called on: shapes and types are read, numbers are not.
@@ -36,10 +42,17 @@ CONSTANT = """
     zeros_like ones_like full_like empty_like rand_like randn_like new_zeros new_ones new_full new_empty new_tensor
 """.split()
 
+UNCHANGED = ("requires_grad", "retain_grad", "register_hook")  # they leave the numbers alone
+
+# Only the form of what follows the first argument is read: its shape, type or device.
+LIKE = ("type_as", "expand_as", "view_as", "reshape_as", "to")
+
 TABLE: dict[str, Entry] = {
     **dict.fromkeys(ROUTING, Routing()),
+    **dict.fromkeys(PICKS, Pick()),
+    **dict.fromkeys(("scatter", "index_put"), Placement()),
     **dict.fromkeys(ACTIVATIONS, Activation()),
-    **dict.fromkeys(("softmax", "softmin"), Softmax()),
+    **dict.fromkeys(("softmax", "softmin", "log_softmax"), Softmax()),
     "add": sums.Sum(sums.add),
     "sub": sums.Sum(sums.subtract),
     "subtract": sums.Sum(sums.subtract),
@@ -60,9 +73,36 @@ TABLE: dict[str, Entry] = {
     "layer_norm": weighted.Weighted(weighted.layer_norm),
     "batch_norm": weighted.Weighted(weighted.batch_norm),
     **dict.fromkeys(DROPOUT, Dropout()),
-    "lstm": recurrence.LSTM(recurrence.read_lstm),
-    "lstm_cell": recurrence.LSTM(recurrence.read_lstm_cell),
+    **RECURRENCES,
 }
+
+
+def scaled(tensor: Tensor, by: float) -> Tensor:
+    """tensor · by, without a step for by = 1."""
+    return tensor if by == 1 else tensor * by
+
+
+def average_pool(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """F.avg_pool1d as a mean over windows."""
+    kernel, step, margin = ((each[0] if isinstance(each, (tuple, list)) else each) for each in (kernel_size, stride, padding))
+    if ceil_mode or (margin and not count_include_pad):
+        raise Refused("ceil_mode and count_include_pad=False have no rule")
+    padded = F.pad(input, (margin, margin)) if margin else input
+    return padded.unfold(-1, kernel, step or kernel).mean(-1)
+
+
+def adaptive_average_pool(input: Tensor, output_size: Any) -> Tensor:
+    """F.adaptive_avg_pool1d as means over its windows."""
+    count = output_size[0] if isinstance(output_size, (tuple, list)) else output_size
+    size = input.shape[-1]
+    return torch.stack([input[..., n * size // count : -(-(n + 1) * size // count)].mean(-1) for n in range(count)], dim=-1)
 
 
 # The same call in parts that have rules of their own.
@@ -72,12 +112,10 @@ REWRITES: dict[str, Callable[..., Any]] = {
     "baddbmm": lambda input, a, b, *, beta=1, alpha=1: scaled(input, beta) + scaled(a @ b, alpha),
     "addcmul": lambda input, a, b, *, value=1: input + scaled(a * b, value),
     "lerp": lambda start, end, weight: (1 - weight) * start + weight * end,
-    **dict.fromkeys(("detach", "data"), lambda tensor: tensor.view_as(tensor)),
+    **dict.fromkeys(("detach", "data"), lambda tensor: tensor.view(tensor.shape)),
+    "glu": lambda tensor, dim=-1: tensor.chunk(2, dim)[0] * tensor.chunk(2, dim)[1].sigmoid(),
+    "avg_pool1d": average_pool,
+    "adaptive_avg_pool1d": adaptive_average_pool,
     "iter": lambda tensor: iter(tensor.unbind(0)),
     "reversed": lambda tensor: tensor.flip(0),
 }
-
-
-def scaled(tensor: Tensor, by: float) -> Tensor:
-    """tensor · by, without a step for by = 1."""
-    return tensor if by == 1 else tensor * by

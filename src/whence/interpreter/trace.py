@@ -45,6 +45,7 @@ class Step:
     inputs: tuple[Value, ...] = ()
     outputs: tuple[Value, ...] = ()  # the floating-point tensors of the result
     saved: Any = None
+    is_trained: Callable[[Any], bool] = bool  # whether a tensor is a parameter of the model
 
     def again(self, stand_in: Callable[[Value], Any], constant: Callable[[Tensor], Any] | None = None) -> Any:
         """Make the call again with stand-ins for its values and, where given, for its constant float tensors."""

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from whence.interpreter.rule import Arriving, FanIn, Graph, NoRule, Rule
+from whence.interpreter.rule import Arriving, FanIn, Graph, NoRule, Refused, Rule
+from whence.interpreter.samples import MixedSamplesError, Owners
 from whence.interpreter.trace import Step, Value
 from whence.rules.equations import absorbed_by_bias
 
 if TYPE_CHECKING:
-    from whence.interpreter.samples import Owners
     from whence.interpreter.sweep import Sweep
 
 
@@ -24,7 +24,8 @@ class Weighting(NamedTuple):
     """One weighted connection: z = apply(data, weight) + bias.
 
     `dense`: the axes over which every input element is connected to every output element, as the last one of a linear
-    layer is; None where the connections have to be followed through `apply`, and a zero weight is none (a mask).
+    layer is; None where the connections have to be followed through `apply`. A trained weight of zero connects all the same,
+    the zero of a mask does not.
     """
 
     data: Value
@@ -32,6 +33,7 @@ class Weighting(NamedTuple):
     bias: Tensor | None
     apply: Callable[[Tensor, Tensor], Tensor]
     dense: tuple[int, ...] | None = None
+    is_trained: bool = False
 
 
 class Weighted(Rule):
@@ -44,12 +46,22 @@ class Weighted(Rule):
 
     def run(self, step: Step) -> Any:
         args, kwargs = step.arguments
-        weighting = self.read(*args, **kwargs)
+        try:
+            weighting = self.read(*args, **kwargs)
+        except TypeError:
+            raise NoRule("it is called with arguments that are not understood") from None
+        if not isinstance(weighting.data, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise NoRule("its input is a constant and its weight depends on the input")
+        is_trained = step.is_trained(weighting.weight)
+        weighting = weighting._replace(is_trained=is_trained)
         with torch.enable_grad():
             alias = weighting.data.tensor.detach().requires_grad_()
             out = weighting.apply(alias, weighting.weight.detach())
         step.saved = weighting, Graph([alias], [out])
         return out.detach() if weighting.bias is None else out.detach() + weighting.bias.detach()
+
+    def receivers(self, step: Step) -> Sequence[Value]:
+        return [step.saved[0].data]
 
     def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
         weighting: Weighting = step.saved[0]
@@ -62,7 +74,7 @@ class Weighted(Rule):
         bias: Tensor | None = step.saved[0].bias
         return [None if bias is None else bias.detach()]
 
-    def owners(self, step: Step, owners: "Owners") -> Sequence[Tensor]:
+    def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
         weighting: Weighting = step.saved[0]
         (out,) = step.outputs
         owner = owners[weighting.data]
@@ -71,8 +83,10 @@ class Weighted(Rule):
         ones = torch.ones_like(weighting.weight, dtype=torch.float64)
         count = weighting.apply((owner != 0).double(), ones).clamp(min=1)
         mean = weighting.apply(owner, ones) / count
-        squares = weighting.apply(owner * owner, ones) / count
-        return [owners.agreed(step, [torch.round(mean), torch.round(squares.sqrt())])]
+        variance = weighting.apply(owner * owner, ones) / count - mean * mean
+        if (variance > 1e-6 * (1 + mean * mean)).any():
+            raise MixedSamplesError(step)
+        return [torch.round(mean)]
 
     def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
         weighting, graph = step.saved
@@ -86,6 +100,8 @@ class Weighted(Rule):
 
 def _connections(weighting: Weighting) -> Tensor:
     """1 for every weight that connects, 0 for one that is zero."""
+    if weighting.is_trained:
+        return torch.ones_like(weighting.weight)
     return (weighting.weight != 0).to(weighting.weight.dtype)
 
 
@@ -98,11 +114,6 @@ def _shared(weighting: Weighting, s: Tensor) -> Tensor:
         ones = torch.ones_like(data, requires_grad=True)
         connected = weighting.apply(ones, _connections(weighting))
     return Graph([ones], [connected]).adjoint([s])[0]
-
-
-def is_weight(tensor: Any) -> bool:
-    """Whether a tensor is a trained parameter or a view of one."""
-    return isinstance(tensor, nn.Parameter) or (isinstance(tensor, Tensor) and isinstance(tensor._base, nn.Parameter))
 
 
 def data_and_weight(a: Any, b: Any) -> tuple[Value, Tensor, bool]:
@@ -118,19 +129,24 @@ def data_and_weight(a: Any, b: Any) -> tuple[Value, Tensor, bool]:
     return data, weight.tensor if isinstance(weight, Value) else weight, first
 
 
+def constant(thing: Any) -> Any:
+    """A value that stems from constants alone as a plain tensor; one that depends on the input has no place here."""
+    if isinstance(thing, Value) and thing.is_live:
+        raise NoRule("its weight or bias depends on the input")
+    return thing.tensor if isinstance(thing, Value) else thing
+
+
 def linear(input: Any, weight: Any, bias: Any = None) -> Weighting:
     """F.linear: z = x Wᵀ + b."""
-    if not isinstance(input, Value) or (isinstance(weight, Value) and weight.is_live) or isinstance(bias, Value):
-        raise NoRule("its weight or bias depends on the input")
-    plain = weight.tensor if isinstance(weight, Value) else weight
-    return Weighting(input, plain, bias, F.linear, dense=(-1,) if plain.dim() == 2 else None)
+    weight, bias = constant(weight), constant(bias)
+    return Weighting(input, weight, bias, F.linear, dense=(-1,) if weight.dim() == 2 else None)
 
 
 def matmul(a: Any, b: Any) -> Weighting:
     """a @ b, the weights on either side."""
     data, weight, first = data_and_weight(a, b)
     if first:
-        return Weighting(data, weight, None, torch.matmul, dense=(-1,) if is_weight(weight) and weight.dim() == 2 else None)
+        return Weighting(data, weight, None, torch.matmul)
     return Weighting(data, weight, None, lambda x, w: w @ x)
 
 
@@ -160,8 +176,7 @@ def convolution(function: Callable[..., Tensor]) -> Callable[..., Weighting]:
     """A convolution by its function: F.conv1d, F.conv2d or F.conv3d."""
 
     def read(input: Any, weight: Any, bias: Any = None, *settings: Any, **more: Any) -> Weighting:
-        if not isinstance(input, Value) or isinstance(weight, Value):
-            raise NoRule("its weight depends on the input")
+        weight, bias = constant(weight), constant(bias)
         if bias is not None:
             bias = bias.view(-1, *(1,) * (weight.dim() - 2))
         return Weighting(input, weight, bias, lambda x, w: function(x, w, None, *settings, **more))
@@ -170,9 +185,15 @@ def convolution(function: Callable[..., Tensor]) -> Callable[..., Weighting]:
 
 
 def layer_norm(
-    input: Value, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+    input: Value,
+    normalized_shape: Sequence[int],
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
 ) -> Weighting:
     """Layer normalisation with its normaliser taken as a constant:  z = (x − mean x) · γ/σ + β."""
+    weight, bias = constant(weight), constant(bias)
     axes = tuple(range(-len(normalized_shape), 0))
     scale = (input.tensor.var(axes, unbiased=False, keepdim=True) + eps).rsqrt()
     scale = scale if weight is None else scale * weight
@@ -190,8 +211,9 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Weighting:
     """Batch normalisation as a fixed scale and shift, one per channel, from its running statistics."""
-    if running_mean is None or running_var is None:
-        raise NoRule("batch normalisation without running statistics mixes the samples of a batch")
+    if running_mean is None or running_var is None or training:
+        raise Refused("by the statistics of the batch, its samples influence each other")
+    weight, bias = constant(weight), constant(bias)
     shape = (-1, *(1,) * (input.tensor.dim() - 2))
     scale = (running_var + eps).rsqrt() if weight is None else (running_var + eps).rsqrt() * weight
     shift = -running_mean * scale if bias is None else bias - running_mean * scale

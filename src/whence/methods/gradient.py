@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from whence.errors import TargetError
 from whence.methods.forward import Forward, predicting
 from whence.methods.method import is_time_first
-from whence.methods.target import Selection, Target, batch_axes, describe, require_scores, select
+from whence.methods.target import Selection, Target, batch_axes, require_scores, select
 
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
@@ -46,9 +46,7 @@ def gradients(forward: Forward, target: Target) -> tuple[list[Tensor], Tensor, S
         with DifferentiableRecurrence():
             output = forward.run([tensor.clone() for tensor in tensors])  # a model may write into its input
             output = target(output) if callable(target) else output
-        scores = require_scores(output, target)
-        if callable(target) and scores.dim() > 1:
-            raise TargetError(f"the target callable returned {describe(scores)}; it must return one number per sample")
+        scores = require_scores(output, target, inputs=tensors)
         if not scores.requires_grad:
             raise TargetError("the score does not depend on the inputs, so there is nothing to explain")
         picks = None if callable(target) else target

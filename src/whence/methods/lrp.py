@@ -11,13 +11,31 @@ from whence.errors import InputError, TargetError
 from whence.interpreter.layers import Layers
 from whence.interpreter.mode import Recorder
 from whence.interpreter.samples import Samples, find_samples
-from whence.interpreter.sweep import Sweep
+from whence.interpreter.sweep import Sweep, required_steps
 from whence.interpreter.trace import Value
 from whence.methods.forward import Forward, predicting
 from whence.methods.method import is_time_first
 from whence.methods.target import Selection, Target, batch_axes, describe, require_scores, select
 from whence.result import Result
 from whence.rules.equations import Stabiliser, WeightedRule
+
+
+def record(forward: Forward, target: Target) -> tuple[Recorder, object]:
+    """The record of a forward pass, and what it gave: the model's output, or what the target makes of it."""
+    tensors = forward.tensors
+    layers = Layers(forward.model)
+    recorder = Recorder(tensors, forward.model, layers)
+    with layers.watched(), recorder:
+        output = forward.run(tensors)
+        return recorder, target(output) if callable(target) else output
+
+
+def input_axis(forward: Forward, samples: int) -> int | None:
+    """The axis of the first input along which that many samples lie, found by following them; None where that cannot tell."""
+    with predicting(forward.model), torch.no_grad():
+        recorder, _ = record(forward, None)
+        found = find_samples(recorder.trace, samples, known=forward.owners)
+        return None if found is None else found.axis_of(recorder.trace.leaves[0])
 
 
 @dataclass(frozen=True)
@@ -33,6 +51,9 @@ class LRP:
     product: Literal["all"] = "all"
 
     def __post_init__(self) -> None:
+        for name in ("epsilon", "delta"):
+            if isinstance(getattr(self, name), bool) or not isinstance(getattr(self, name), (int, float)):
+                raise InputError(f"{name} is {getattr(self, name)!r}; it must be a number")
         if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
             raise InputError(f"epsilon is {self.epsilon}; a stabiliser must be a finite number ≥ 0, such as 0.001")
         if not 0 <= self.delta <= 1:
@@ -54,14 +75,8 @@ class LRP:
 
     def relevance(self, forward: Forward, target: Target) -> Result:
         """Record one forward pass, then hand the score back through it."""
-        tensors = forward.tensors
-        layers = Layers(forward.model)
         with predicting(forward.model), torch.no_grad():
-            recorder = Recorder(tensors, layers)
-            with layers.watched(), recorder:
-                output = forward.run(tensors)
-                if callable(target):
-                    output = target(output)
+            recorder, output = record(forward, target)
             selection, samples, value = self._explained(recorder, output, target, forward)
             scores = selection.scores(value.tensor)
             sweep = Sweep(recorder.trace, self.rule, samples)
@@ -91,20 +106,25 @@ class LRP:
         self, recorder: Recorder, output: object, target: Target, forward: Forward
     ) -> tuple[Selection, Samples, Value]:
         """The scores to explain, the samples they belong to, and where they stand on the record."""
-        scores = require_scores(output, target)
-        if callable(target) and scores.dim() > 1:
-            raise TargetError(f"the target callable returned {describe(scores)}; it must return one number per sample")
+        leaves = [leaf.tensor for leaf in recorder.trace.leaves]
+        scores = require_scores(output, target, inputs=leaves)
         value = recorder.value_of(scores)
         if value is None or not value.is_live:
             raise TargetError("the score does not depend on the inputs, so there is nothing to explain")
+        required = required_steps(recorder.trace, value)
         picks = None if callable(target) else target
-        leaves = [leaf.tensor for leaf in recorder.trace.leaves]
         axes = batch_axes(scores, picks, inputs=leaves, time_first=is_time_first(forward.model))
         # Longer axes first: any axis of size 1 would pass as the batch axis.
         for axis in sorted(axes, key=lambda axis: -1 if axis is None else -scores.shape[axis]):
             count = 1 if axis is None else scores.shape[axis]
-            samples = find_samples(recorder.trace, count, known=forward.owners)
-            if samples is not None and (count == 1 or samples.axis_of(value) == axis):
+            samples = find_samples(
+                recorder.trace,
+                count,
+                known=forward.owners,
+                required=required,
+                accept=lambda samples, axis=axis: samples.count == 1 or samples.axis_of(value) == axis,
+            )
+            if samples is not None:
                 selection = select(scores, picks, batch_axis=axis)
                 return (selection._replace(target=target) if callable(target) else selection), samples, value
         shapes = ", ".join(str(tuple(tensor.shape)) for tensor in leaves)

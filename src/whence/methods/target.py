@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,21 +36,26 @@ class Selection(NamedTuple):
 def describe(output: Any) -> str:
     """What a model returned, in a few words."""
     if isinstance(output, Tensor):
-        return f"a tensor of shape {tuple(output.shape)}"
+        whole = "" if output.is_floating_point() else f" of type {output.dtype}"
+        return f"a tensor of shape {tuple(output.shape)}{whole}"
     if isinstance(output, (tuple, list)):
         items = cast(Sequence[Any], output)
         return f"a {type(output).__name__} of {len(items)} ({', '.join(describe(item) for item in items)})"
     return f"a {type(output).__name__}"
 
 
-def require_scores(output: Any, target: Target) -> Tensor:
-    """The output, if it is a tensor of scores."""
-    if not isinstance(output, Tensor) or not output.is_floating_point():
-        raise TargetError(
-            f"the model returned {describe(output)}, not scores of shape (samples, classes); "
-            "say which score to explain with target=lambda output: ..., one number per sample"
-        )
-    return output
+def require_scores(output: Any, target: Target, *, inputs: Sequence[Tensor]) -> Tensor:
+    """The output of the model, or of a target that is a callable, if it holds scores."""
+    if isinstance(output, Tensor) and output.is_floating_point():
+        several = any(tensor.dim() > 2 and 1 not in tensor.shape[:2] for tensor in inputs)
+        if not callable(target) or output.dim() == 1 or (output.dim() == 0 and not several):
+            return output
+    if callable(target):
+        raise TargetError(f"the target callable returned {describe(output)}; it must return one number per sample")
+    raise TargetError(
+        f"the model returned {describe(output)}, not scores of shape (samples, classes); "
+        "say which score to explain with target=lambda output: ..., one number per sample"
+    )
 
 
 def batch_axes(output: Tensor, target: Target, *, inputs: Sequence[Tensor], time_first: bool) -> list[int | None]:
@@ -94,7 +100,8 @@ def select(output: Tensor, target: Target, *, batch_axis: int | None) -> Selecti
     else:
         index = _indices(target, samples, classes).to(output.device)
     mask = torch.zeros_like(scores).scatter(1, index[:, None], 1.0).reshape(1, *output.shape)
-    return Selection(mask, batch_axis, int(index[0]) if isinstance(target, int) or batch_axis is None else index)
+    one_for_all = not isinstance(target, str) and torch.as_tensor(target).dim() == 0
+    return Selection(mask, batch_axis, int(index[0]) if one_for_all or batch_axis is None else index)
 
 
 def _indices(target: Any, samples: int, classes: int) -> Tensor:
@@ -121,11 +128,13 @@ def _require_index(index: int, size: int, what: str, of: str, plural: str) -> No
 
 
 def _step_and_class(output: Tensor, target: tuple[Any, ...], batch_axis: int | None) -> Selection:
-    if len(target) != 2 or not all(isinstance(each, int) for each in target):
-        raise TargetError(f"target {target!r} is not (time step, class); for one class per sample give a list or a tensor")
+    if len(target) != 2 or not all(isinstance(each, (int, np.integer)) for each in target):
+        raise TargetError(
+            f"target {target!r} is not (time step, class), two whole numbers; for one class per sample give a list"
+        )
     if output.dim() - (batch_axis is not None) != 2:
         raise TargetError(f"target {target!r} names a time step, but the model returned {describe(output)} without one")
-    step, index = target
+    step, index = (int(each) for each in target)
     time_axis = 0 if batch_axis is None or batch_axis == 1 else 1
     _require_index(step, output.shape[time_axis], "time step", "time steps", "steps")
     _require_index(index, output.shape[-1], "target", "scores per step", "targets")

@@ -1,18 +1,38 @@
-"""A layer's parameters as named gates: the only file that knows PyTorch's gate order (i, f, g, o)."""
+"""A layer's parameters as named gates: the only file that knows PyTorch's gate orders (LSTM i, f, g, o; GRU r, z, n)."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from torch import Tensor
 
+Weights = TypeVar("Weights")
 
-class Gates(NamedTuple):
+
+class LSTMGates(NamedTuple):
     """One tensor per LSTM gate: input, forget, candidate, output."""
 
     i: Tensor
     f: Tensor
     g: Tensor
     o: Tensor
+
+
+class GRUGates(NamedTuple):
+    """One tensor per GRU gate: reset, update, candidate."""
+
+    r: Tensor
+    z: Tensor
+    n: Tensor
+
+
+def lstm_gates(stacked: Tensor, *, axis: int = -1) -> LSTMGates:
+    """Split a tensor that holds the four gates one after another along `axis`."""
+    return LSTMGates(*stacked.chunk(4, dim=axis))
+
+
+def gru_gates(stacked: Tensor, *, axis: int = -1) -> GRUGates:
+    """Split a tensor that holds the three gates one after another along `axis`."""
+    return GRUGates(*stacked.chunk(3, dim=axis))
 
 
 class LSTMWeights(NamedTuple):
@@ -34,9 +54,27 @@ class LSTMWeights(NamedTuple):
         return lstm_gates(self.input, axis=0).g, lstm_gates(self.hidden, axis=0).g, bias
 
 
-def lstm_gates(stacked: Tensor, *, axis: int = -1) -> Gates:
-    """Split a tensor that holds the four gates one after another along `axis`."""
-    return Gates(*stacked.chunk(4, dim=axis))
+class GRUWeights(NamedTuple):
+    """One direction of one GRU layer; its two biases stand in different sums."""
+
+    input: Tensor  # (3H, E)
+    hidden: Tensor  # (3H, H)
+    input_bias: Tensor | None  # (3H,)
+    hidden_bias: Tensor | None  # (3H,)
+
+    def candidate(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """The candidate's own rows: input (H, E), hidden (H, H), and both biases (H,)."""
+        biases = [None if bias is None else gru_gates(bias).n for bias in (self.input_bias, self.hidden_bias)]
+        return gru_gates(self.input, axis=0).n, gru_gates(self.hidden, axis=0).n, biases[0], biases[1]
+
+
+class RNNWeights(NamedTuple):
+    """One direction of one plain recurrent layer."""
+
+    input: Tensor  # (H, E)
+    hidden: Tensor  # (H, H)
+    bias: Tensor | None  # (H,), both of PyTorch's biases added
+    is_relu: bool
 
 
 def lstm_weights(input: Tensor, hidden: Tensor, *rest: Tensor, has_biases: bool) -> LSTMWeights:
@@ -47,8 +85,22 @@ def lstm_weights(input: Tensor, hidden: Tensor, *rest: Tensor, has_biases: bool)
     return LSTMWeights(input.detach(), hidden.detach(), bias, projection)
 
 
-def lstm_layers(flat: Sequence[Tensor], *, has_biases: bool, directions: int, layers: int) -> list[list[LSTMWeights]]:
-    """PyTorch's flat list of parameters, by layer and then direction."""
+def gru_weights(input: Tensor, hidden: Tensor, *biases: Tensor, has_biases: bool) -> GRUWeights:
+    """Name PyTorch's parameters of one direction: weight_ih, weight_hh, then bias_ih, bias_hh where present."""
+    input_bias, hidden_bias = (each.detach() for each in biases) if has_biases else (None, None)
+    return GRUWeights(input.detach(), hidden.detach(), input_bias, hidden_bias)
+
+
+def rnn_weights(input: Tensor, hidden: Tensor, *biases: Tensor, has_biases: bool, is_relu: bool = False) -> RNNWeights:
+    """Name PyTorch's parameters of one direction: weight_ih, weight_hh, then bias_ih, bias_hh where present."""
+    bias = biases[0].detach() + biases[1].detach() if has_biases else None
+    return RNNWeights(input.detach(), hidden.detach(), bias, is_relu)
+
+
+def by_layer(
+    name: Callable[..., Weights], flat: Sequence[Tensor], *, has_biases: bool, directions: int, layers: int
+) -> list[list[Weights]]:
+    """PyTorch's flat list of parameters, named, by layer and then direction."""
     size = len(flat) // (layers * directions)
-    each = [lstm_weights(*flat[k : k + size], has_biases=has_biases) for k in range(0, len(flat), size)]
+    each = [name(*flat[k : k + size], has_biases=has_biases) for k in range(0, len(flat), size)]
     return [each[k : k + directions] for k in range(0, len(each), directions)]

@@ -64,7 +64,7 @@ def share(z: Tensor, *, q: Tensor, bias: Tensor | None, fan_in: float | Tensor, 
         total = total + rule.delta * bias
     if isinstance(fan_in, Tensor):
         return torch.where(fan_in > 0, total / fan_in.clamp(min=1), 0.0) * q
-    return total / fan_in * q
+    return total / fan_in * q if fan_in > 0 else torch.zeros_like(total * q)
 
 
 def linear_epsilon(x: Tensor, weight: Tensor, *, q: Tensor, share: Tensor | None) -> Tensor:

@@ -1,0 +1,87 @@
+"""The Stanford Sentiment Treebank: trees of labelled phrases, read from the official files."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from whence.errors import DataError
+
+CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
+SPLITS = {"train": 8544, "dev": 1101, "test": 2210}
+_PIECES = re.compile(r"[()]|[^() ]+")  # only the ASCII space separates: some words hold a no-break space
+
+
+class Tree(NamedTuple):
+    """A sentence and the label of every phrase in it; `spans` are (start, end, label), the whole sentence first."""
+
+    tokens: tuple[str, ...]
+    spans: tuple[tuple[int, int, int], ...]
+
+    @property
+    def label(self) -> int:
+        """The sentence's own label, 0 (very negative) to 4 (very positive)."""
+        return self.spans[0][2]
+
+    def phrases(self) -> Iterator[tuple[tuple[str, ...], int]]:
+        """Every labelled phrase, the whole sentence first."""
+        for start, end, label in self.spans:
+            yield self.tokens[start:end], label
+
+
+def parse_tree(line: str) -> Tree:
+    """Read one tree, `(3 (2 It) (4 works))`, its words lower-cased and their escapes (`\\/`, `-lrb-`) kept."""
+    tokens: list[str] = []
+    spans: list[list[int]] = []
+    open_spans: list[list[int]] = []  # the spans whose end is still to come
+    expects_label = False
+    for match in _PIECES.finditer(line.strip("\r\n ")):
+        piece, column = match.group(), match.start() + 1
+        if spans and not open_spans:
+            raise DataError(f"column {column}: {piece!r} stands behind the end of the tree")
+        if expects_label:
+            if len(piece) != 1 or piece not in "01234":
+                raise DataError(f"column {column}: {piece!r} is no label; every phrase starts with one of 0 to 4")
+            spans.append([len(tokens), -1, int(piece)])
+            open_spans.append(spans[-1])
+            expects_label = False
+        elif piece == "(":
+            if open_spans and open_spans[-1][1] == -2:
+                raise DataError(f"column {column}: a phrase holds both a word and another phrase")
+            expects_label = True
+        elif piece == ")":
+            span = open_spans.pop() if open_spans else None
+            if span is None or span[0] == len(tokens):
+                raise DataError(f"column {column}: ')' closes a phrase without words")
+            span[1] = len(tokens)
+        else:
+            if not open_spans or open_spans[-1][0] != len(tokens) or open_spans[-1][1] == -2:
+                raise DataError(f"column {column}: the word {piece!r} does not stand alone in a phrase of its own")
+            tokens.append(piece.lower())
+            open_spans[-1][1] = -2
+    if expects_label or open_spans or not spans:
+        raise DataError("the tree ends before its last ')'" if spans or expects_label else "the line holds no tree")
+    return Tree(tuple(tokens), tuple((start, end, label) for start, end, label in spans))
+
+
+def read_trees(path: Path) -> list[Tree]:
+    """All trees of a file, one a line; what is wrong with a file is said with the number of the line."""
+    trees: list[Tree] = []
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist; an SST folder holds train.txt, dev.txt and test.txt") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text (byte {error.start}); is it one of SST's tree files?") from None
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                trees.append(parse_tree(line))
+            except DataError as error:
+                raise DataError(f"{path}, line {number}: {error}") from None
+    return trees
+
+
+def read_split(directory: Path, split: str) -> list[Tree]:
+    """The trees of "train", "dev" or "test"."""
+    return read_trees(directory / f"{split}.txt")

@@ -1,0 +1,216 @@
+"""A padded batch, explained length by length: samples of one length together, cut to it, so that padding has no say at all."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+
+from whence.errors import InputError, NoRuleError, TargetError
+from whence.methods.forward import Forward, require_finite
+from whence.methods.lrp import input_axis
+from whence.methods.method import Method, is_time_first
+from whence.methods.target import Target
+from whence.result import Result
+
+
+class Padding(NamedTuple):
+    """A batch's samples: the axis they lie along (time is the other of the first two), its padded steps, and their lengths."""
+
+    axis: int
+    steps: int
+    lengths: list[int]
+
+    @property
+    def samples(self) -> int:
+        """How many samples there are."""
+        return len(self.lengths)
+
+
+def relevance_by_length(forward: Forward, target: Target, method: Method, lengths: Any) -> Result:
+    """Explain every sample of a padded batch as if it were alone."""
+    if isinstance(forward.inputs, PackedSequence):
+        raise InputError("inputs are packed and tell their own lengths; leave out lengths=")
+    tensors = forward.inputs if isinstance(forward.inputs, tuple) else (forward.inputs,)
+    padding = _padding(forward, tensors[0], lengths)
+    forward = _told_lengths(forward, tensors, padding)
+    parts: list[tuple[Tensor, Result]] = []
+    for size in sorted(set(padding.lengths)):
+        rows = torch.tensor([n for n, length in enumerate(padding.lengths) if length == size])
+        group = tuple(_cut_input(tensor, rows, size, padding, is_first=n == 0) for n, tensor in enumerate(tensors))
+        require_finite(group)
+        cut = replace(
+            forward,
+            inputs=group if isinstance(forward.inputs, tuple) else group[0],
+            args=[_cut_argument(each, f"args[{n}]", rows, size, padding) for n, each in enumerate(forward.args)],
+            kwargs={name: _cut_argument(each, name, rows, size, padding) for name, each in (forward.kwargs or {}).items()},
+        )
+        try:
+            part = method.relevance(cut, _cut_target(target, rows, padding))
+        except TargetError as error:
+            raise TargetError(f"sample {int(rows[0])}, of length {size}: {error}") from None
+        if part.score.shape[-1:] != (len(rows),):
+            raise InputError(
+                f"lengths has {padding.samples} entries, but the model gave {part.score.numel()} scores for {len(rows)} of the "
+                "samples; are the samples along the axis that lengths counts?"
+            )
+        parts.append((rows, part))
+    return _joined(parts, tensors, forward, target, padding)
+
+
+def _padding(forward: Forward, tensor: Tensor, lengths: Any) -> Padding:
+    """Where the samples of a padded tensor lie, and their lengths, checked."""
+    given = lengths.tolist() if isinstance(lengths, (Tensor, np.ndarray)) else lengths
+    if not isinstance(given, (list, tuple)) or not all(
+        isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in cast(list[Any], given)
+    ):
+        raise InputError(f"lengths is {lengths!r}; give one whole number per sample")
+    sizes = [int(n) for n in cast(list[Any], given)]
+    if tensor.dim() < 2:
+        raise InputError(f"inputs of shape {tuple(tensor.shape)} are no padded batch; lengths= needs (samples, steps, ...)")
+    axes = [axis for axis in ((1, 0) if is_time_first(forward.model) else (0, 1)) if tensor.shape[axis] == len(sizes)]
+    if not axes:
+        raise InputError(f"lengths has {len(sizes)} entries for inputs of shape {tuple(tensor.shape)}; give one per sample")
+    axis = axes[0]
+    if len(axes) == 2 and len(sizes) > 1:  # as many steps as samples: only following the samples can tell
+        try:
+            found = input_axis(forward, len(sizes))
+            axis = found if found in axes else axis
+        except NoRuleError:
+            pass
+    steps = tensor.shape[1 - axis]
+    for n, size in enumerate(sizes):
+        if not 1 <= size <= steps:
+            raise InputError(f"lengths[{n}] is {size}; a sample has between 1 and {steps} steps")
+    return Padding(axis, steps, sizes)
+
+
+def _told_lengths(forward: Forward, tensors: Sequence[Tensor], padding: Padding) -> Forward:
+    """A model whose forward has a parameter `lengths` gets them, unless the caller already gives it something there."""
+    signature = inspect.signature(forward.model.forward)
+    if "lengths" not in signature.parameters:
+        return forward
+    try:
+        given = signature.bind_partial(*tensors, *forward.args, **(forward.kwargs or {})).arguments
+    except TypeError:
+        return forward
+    if "lengths" in given:
+        return forward
+    return replace(forward, kwargs={**(forward.kwargs or {}), "lengths": torch.tensor(padding.lengths)})
+
+
+def _cut_input(tensor: Tensor, rows: Tensor, size: int, padding: Padding, *, is_first: bool) -> Tensor:
+    """The rows of one length: a sequence without its padding, anything with two axes or fewer as a row per sample."""
+    is_sequence, axis = _place(tensor, padding, is_first=is_first)
+    if tensor.shape[axis] != padding.samples:
+        raise InputError(f"inputs of shape {tuple(tensor.shape)} do not hold the {padding.samples} samples that lengths counts")
+    found = tensor.index_select(axis, rows.to(tensor.device))
+    return found.narrow(1 - axis, 0, size) if is_sequence else found
+
+
+def _place(tensor: Tensor, padding: Padding, *, is_first: bool) -> tuple[bool, int]:
+    """Whether an input is a padded sequence, and the axis of its samples."""
+    is_sequence = is_first or (tensor.dim() > 2 and tensor.shape[1 - padding.axis] == padding.steps)
+    return is_sequence, padding.axis if is_sequence else 0
+
+
+def _cut_argument(thing: Any, name: str, rows: Tensor, size: int, padding: Padding) -> Any:
+    """The rows of a further argument, where its shape leaves no doubt that it holds one per sample."""
+    if isinstance(thing, (tuple, list)):
+        cut = [_cut_argument(each, f"{name}[{n}]", rows, size, padding) for n, each in enumerate(cast(list[Any], thing))]
+        return tuple(cut) if isinstance(thing, tuple) else cut
+    if not isinstance(thing, Tensor) or padding.samples not in thing.shape[:2] or len(rows) == padding.samples == 1:
+        return _cut_time(thing, size, padding) if isinstance(thing, Tensor) and len(rows) == padding.samples else thing
+    readings = set(_readings(thing, padding))
+    if len(readings) != 1:
+        raise InputError(
+            f"with lengths=, {name} of shape {tuple(thing.shape)} may hold one row per sample, a state, or one thing for all; "
+            "put it into inputs=(x, ...) if it has a row per sample, or explain each length in a call of its own"
+        )
+    axis, has_time = readings.pop()
+    found = thing.index_select(axis, rows.to(thing.device))
+    return found.narrow(1 - axis, 0, size) if has_time else found
+
+
+def _readings(thing: Tensor, padding: Padding) -> list[tuple[int, bool]]:
+    """The ways in which an argument may hold the samples: along which axis, and whether the other one is padded time."""
+    shape, found = thing.shape, list[tuple[int, bool]]()
+    is_count = not thing.is_floating_point()
+    if thing.dim() < 3 and not is_count:
+        return []  # one row per sample, or a table that all samples share: only the caller knows
+    if thing.dim() == 1:
+        return [(0, False)]
+    sequence = shape[padding.axis] == padding.samples and shape[1 - padding.axis] == padding.steps
+    if sequence:
+        found.append((padding.axis, True))
+    if shape[0] == padding.samples and not (sequence and padding.axis == 0):
+        found.append((0, False))
+    if thing.dim() == 3 and shape[1] == padding.samples and not (sequence and padding.axis == 1):
+        found.append((1, False))
+    return found
+
+
+def _cut_time(thing: Tensor, size: int, padding: Padding) -> Tensor:
+    """An argument of a batch with one length: only its padding goes."""
+    is_sequence = thing.dim() > 1 and thing.shape[padding.axis] == padding.samples and size < padding.steps
+    if is_sequence and thing.shape[1 - padding.axis] == padding.steps:
+        return thing.narrow(1 - padding.axis, 0, size)
+    return thing
+
+
+def _cut_target(target: Target, rows: Tensor, padding: Padding) -> Target:
+    if isinstance(target, (str, tuple)) or not isinstance(target, (Sequence, Tensor, np.ndarray)):
+        return cast(Target, target)
+    try:
+        given = torch.as_tensor(target)
+    except (TypeError, ValueError, RuntimeError):
+        raise TargetError(f"target {target!r} is not known; use a class index or one per sample") from None
+    if given.dim() == 1 and len(given) != padding.samples:
+        raise TargetError(f"target names {len(given)} classes for {padding.samples} samples; give one for all or one for each")
+    return given[rows.to(given.device)] if given.dim() == 1 else given
+
+
+def _joined(
+    parts: Sequence[tuple[Tensor, Result]], tensors: Sequence[Tensor], forward: Forward, target: Target, padding: Padding
+) -> Result:
+    """The results of all lengths as one, in the order of the batch; padding has relevance 0."""
+    first = parts[0][1]
+    lead = first.score.shape[:-1]  # the classes, for target="all"
+    whole = [tensor.new_zeros(*lead, *tensor.shape) for tensor in tensors]
+    for rows, part in parts:
+        found = part.relevance if isinstance(forward.inputs, tuple) else (part.relevance,)
+        for n, (into, each) in enumerate(zip(whole, cast(tuple[Tensor, ...], found), strict=True)):
+            axis = len(lead) + _place(tensors[n], padding, is_first=n == 0)[1]
+            cut = each.movedim(axis, 0)
+            region = (rows.to(into.device), *(slice(0, size) for size in cut.shape[1:]))
+            into.movedim(axis, 0)[region] = cut
+    scores = _gathered(parts, [part.score for _, part in parts])
+    targets = [part.target for _, part in parts]
+    return Result(
+        relevance=tuple(whole) if isinstance(forward.inputs, tuple) else whole[0],
+        score=scores,
+        target=_gathered(parts, targets) if all(isinstance(each, Tensor) for each in targets) else target,
+        method=first.method,
+        absorbed=_gathered_by_name(parts, [part.absorbed for _, part in parts]),
+        explained=None if first.explained is None else _gathered(parts, [part.explained for _, part in parts]),
+        gaps=_gathered_by_name(parts, [part.gaps for _, part in parts]),
+    )
+
+
+def _gathered(parts: Sequence[tuple[Tensor, Result]], amounts: Sequence[Tensor | None]) -> Tensor:
+    """Amounts (..., group) of every length as one (..., B), 0 where a length has none."""
+    some = next(amount for amount in amounts if amount is not None)
+    total = some.new_zeros(*some.shape[:-1], sum(len(rows) for rows, _ in parts))
+    for (rows, _), amount in zip(parts, amounts, strict=True):
+        if amount is not None:
+            total[..., rows.to(total.device)] = amount
+    return total
+
+
+def _gathered_by_name(parts: Sequence[tuple[Tensor, Result]], ledgers: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    names = sorted({name for ledger in ledgers for name in ledger})
+    return {name: _gathered(parts, [ledger.get(name) for ledger in ledgers]) for name in names}

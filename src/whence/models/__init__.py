@@ -1,0 +1,1 @@
+"""Plain PyTorch models, their training and their files; none has ever heard of relevance."""

@@ -1,0 +1,223 @@
+"""Training a `RecurrentClassifier` on labelled phrases; what works was found on SST's dev set."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+
+from whence.models.classifier import RecurrentClassifier
+
+Phrases = Sequence[tuple[Sequence[int], int]]  # ids and label
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train: the learning rate rises over 3 % of the steps and falls linearly to 0; weights are averaged."""
+
+    epochs: int = 15
+    batch: int = 256
+    rate: float = 0.017
+    vector_rate: float = 0.03  # of `rate`, for the embedding
+    decay: float = 0.04  # decoupled, on the matrices
+    embedding_dropout: float = 0.4
+    state_dropout: float = 0.05
+    weight_dropout: float = 0.2  # on the recurrent weights
+    smoothing: float = 0.05
+    average: float = 0.9998
+    unknown: float = 0.02  # how often a word seen once is shown as unknown
+    seed: int = 0
+
+
+class Batch(NamedTuple):
+    """Phrases of similar length: ids (B, T), lengths (B,), labels (B,), weights (B,)."""
+
+    ids: Tensor
+    lengths: Tensor
+    labels: Tensor
+    weights: Tensor
+
+
+def unique_phrases(phrases: Phrases) -> tuple[list[tuple[tuple[int, ...], int]], Tensor]:
+    """Each (phrase, label) once, with the weight count^¼ · length^¼."""
+    counts = Counter((tuple(ids), label) for ids, label in phrases)
+    found = list(counts)
+    weights = torch.tensor([(counts[pair] * len(pair[0])) ** 0.25 for pair in found])
+    return found, weights / weights.mean()
+
+
+def batches(
+    phrases: Phrases, weights: Tensor, *, size: int, generator: torch.Generator | None, device: torch.device
+) -> Iterator[Batch]:
+    """Phrases in random order but sorted by length within a hundred batches, so that little is padded."""
+    order = torch.randperm(len(phrases), generator=generator).tolist() if generator else list(range(len(phrases)))
+    chunks = [order[k : k + 100 * size] for k in range(0, len(order), 100 * size)]
+    ready: list[list[int]] = []
+    for chunk in chunks:
+        chunk.sort(key=lambda n: len(phrases[n][0]))
+        ready += [chunk[k : k + size] for k in range(0, len(chunk), size)]
+    shuffled = torch.randperm(len(ready), generator=generator).tolist() if generator else range(len(ready))
+    for k in shuffled:
+        rows = ready[k]
+        yield Batch(
+            nn.utils.rnn.pad_sequence([torch.tensor(phrases[n][0]) for n in rows], batch_first=True).to(device),
+            torch.tensor([len(phrases[n][0]) for n in rows]),
+            torch.tensor([phrases[n][1] for n in rows]).to(device),
+            weights[rows].to(device),
+        )
+
+
+def initialise(module: RecurrentClassifier, vectors: Tensor | None) -> None:
+    """Orthogonal recurrent weights, a forget bias of 1, and the vectors given or small random ones."""
+    encoder, hidden = module.encoder, module.architecture.hidden
+    for name, weight in encoder.named_parameters():
+        if name.startswith("weight_hh"):
+            for gate in weight.data.split(hidden):
+                nn.init.orthogonal_(gate)
+        elif name.startswith("weight_ih"):
+            nn.init.xavier_uniform_(weight)
+        else:
+            nn.init.zeros_(weight)
+            if isinstance(encoder, nn.LSTM) and name.startswith("bias_ih"):
+                weight.data[hidden : 2 * hidden] = 1.0
+    nn.init.normal_(module.embedding.weight, std=0.5)
+    if vectors is not None:
+        module.embedding.weight.data.copy_(vectors)
+
+
+def dropped_scores(module: RecurrentClassifier, batch: Batch, recipe: Recipe) -> Tensor:
+    """The scores with dropout on embeddings, final states and recurrent weights."""
+    embedded = F.dropout(module.embedding(batch.ids), recipe.embedding_dropout)
+    packed = pack_padded_sequence(embedded, batch.lengths, batch_first=True, enforce_sorted=False)
+    h = _final_states(module.encoder, packed, recipe.weight_dropout)
+    return module.head(F.dropout(torch.cat([h[0], h[1]], dim=-1), recipe.state_dropout))
+
+
+def _final_states(encoder: nn.LSTM | nn.GRU | nn.RNN, packed: PackedSequence, rate: float) -> Tensor:
+    """The encoder's final states (2, B, H) with some of its recurrent weights left out."""
+    flat = [
+        F.dropout(weight, rate) if name.startswith("weight_hh") else weight
+        for name, weight in ((n, getattr(encoder, n)) for row in encoder._all_weights for n in row)
+    ]
+    zeros = packed.data.new_zeros(2, int(packed.batch_sizes[0]), encoder.hidden_size)
+    call: Callable[..., Any] = {nn.LSTM: torch.lstm, nn.GRU: torch.gru, nn.RNN: torch.rnn_tanh}[type(encoder)]
+    state = (zeros, zeros) if isinstance(encoder, nn.LSTM) else zeros
+    found = call(packed.data, packed.batch_sizes, state, flat, True, 1, 0.0, True, True)
+    return found[1] if packed.unsorted_indices is None else found[1].index_select(1, packed.unsorted_indices)
+
+
+class Average:
+    """A running average of the weights, which predicts better than the last ones."""
+
+    def __init__(self, module: nn.Module, rate: float) -> None:
+        self.rate, self.steps = rate, 0
+        self.weights = [p.detach().clone() for p in module.parameters()]
+
+    @torch.no_grad()
+    def update(self, module: nn.Module) -> None:
+        """Move a little towards the module's weights; faster in the beginning."""
+        self.steps += 1
+        rate = min(self.rate, (1 + self.steps) / (10 + self.steps))
+        for average, parameter in zip(self.weights, module.parameters(), strict=True):
+            average.lerp_(parameter.detach(), 1 - rate)
+
+    @torch.no_grad()
+    def write_into(self, module: nn.Module) -> None:
+        """Replace the module's weights by their average."""
+        for parameter, average in zip(module.parameters(), self.weights, strict=True):
+            parameter.copy_(average)
+
+
+def optimiser(module: RecurrentClassifier, recipe: Recipe) -> torch.optim.Optimizer:
+    """Adam with decoupled decay on matrices; the embedding learns slowly and does not decay."""
+    others = [p for name, p in module.named_parameters() if not name.startswith("embedding")]
+    return torch.optim.AdamW(
+        [
+            {"params": [module.embedding.weight], "lr": recipe.rate * recipe.vector_rate, "weight_decay": 0.0},
+            {"params": [p for p in others if p.dim() > 1], "weight_decay": recipe.decay},
+            {"params": [p for p in others if p.dim() == 1], "weight_decay": 0.0},
+        ],
+        lr=recipe.rate,
+    )
+
+
+def rate_factor(step: int, steps: int) -> float:
+    """Rises to 1 over the first 3 % of the steps, then falls linearly to 0."""
+    warm = max(1, math.ceil(0.03 * steps))
+    return step / warm if step < warm else max(0.0, (steps - step) / max(1, steps - warm))
+
+
+class Accuracy(NamedTuple):
+    """Of five classes, and of positive against negative with neutral sentences left out."""
+
+    five: float
+    binary: float
+
+
+@torch.no_grad()
+def accuracy(module: nn.Module, sentences: Phrases, *, device: torch.device) -> Accuracy:
+    """How often the module is right; for two classes, the summed probabilities of each side decide."""
+    module.eval()
+    right = binary_right = binary = 0
+    for batch in batches(sentences, torch.ones(len(sentences)), size=256, generator=None, device=device):
+        probabilities = module(batch.ids, batch.lengths).softmax(-1)
+        right += int((probabilities.argmax(-1) == batch.labels).sum())
+        polar = batch.labels != 2
+        positive = probabilities[:, 3:].sum(-1) > probabilities[:, :2].sum(-1)
+        binary += int(polar.sum())
+        binary_right += int((positive == (batch.labels > 2))[polar].sum())
+    return Accuracy(right / len(sentences), binary_right / max(1, binary))
+
+
+class Trainer:
+    """A training run that can be written down after any epoch and taken up again, with the same result."""
+
+    def __init__(self, module: RecurrentClassifier, phrases: Phrases, recipe: Recipe, *, device: torch.device) -> None:
+        self.module, self.recipe, self.device = module.to(device), recipe, device
+        self.phrases, self.weights = unique_phrases(phrases)
+        counts = Counter(token for ids, _ in self.phrases for token in set(ids))
+        self.rare = torch.tensor([counts[n] == 1 for n in range(module.architecture.vocabulary)], device=device)
+        self.average = Average(module, recipe.average)
+        self.optimiser = optimiser(module, recipe)
+        self.base_rates = [group["lr"] for group in self.optimiser.param_groups]
+        self.epoch = 0
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many batches an epoch has."""
+        return math.ceil(len(self.phrases) / self.recipe.batch)
+
+    def run_epoch(self, progress: Callable[[int], None] = lambda done: None) -> float:
+        """Train for one more epoch; returns the mean loss."""
+        torch.manual_seed(self.recipe.seed * 1000 + self.epoch)  # an epoch is the same whether the run was interrupted or not
+        generator = torch.Generator().manual_seed(self.recipe.seed * 1000 + self.epoch)
+        losses: list[Tensor] = []
+        self.module.train()
+        ordered = batches(self.phrases, self.weights, size=self.recipe.batch, generator=generator, device=self.device)
+        for n, batch in enumerate(ordered):
+            losses.append(self._step(batch, self.epoch * self.steps_per_epoch + n))
+            progress(n + 1)
+        self.epoch += 1
+        return float(torch.stack(losses).mean())
+
+    def _step(self, batch: Batch, step: int) -> Tensor:
+        recipe = self.recipe
+        factor = rate_factor(step, recipe.epochs * self.steps_per_epoch)
+        for group, base in zip(self.optimiser.param_groups, self.base_rates, strict=True):
+            group["lr"] = base * factor
+        hidden = self.rare[batch.ids] & (torch.rand(batch.ids.shape, device=self.device) < recipe.unknown)
+        shown = batch._replace(ids=batch.ids.masked_fill(hidden, 0))
+        scores = dropped_scores(self.module, shown, recipe)
+        losses = F.cross_entropy(scores, batch.labels, reduction="none", label_smoothing=recipe.smoothing)
+        loss = (losses * batch.weights).mean()
+        self.optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.module.parameters(), 1.0)
+        self.optimiser.step()
+        self.average.update(self.module)
+        return loss.detach()

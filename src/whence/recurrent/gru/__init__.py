@@ -1,0 +1,1 @@
+"""The GRU: forward with a tape, and the relevance sweep over it."""

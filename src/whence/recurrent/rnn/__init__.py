@@ -1,0 +1,1 @@
+"""The plain recurrent network: forward with a tape, and the relevance sweep over it."""

@@ -1,0 +1,46 @@
+"""What the sweeps of all recurrent layers share: their result, and the weighted rule applied to one sum of a step."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from whence.rules.equations import WeightedRule, absorbed_by_bias, absorbed_by_stabiliser, coefficient, share
+
+
+class Swept(NamedTuple):
+    """Where the relevance of one direction of one layer went. K targets at once."""
+
+    x: Tensor  # (K, T, B, E)
+    states: tuple[Tensor, ...]  # (K, B, ·) each, the initial states'
+    bias: Tensor  # (K, B)
+    stabiliser: Tensor  # (K, B)
+
+
+class Books:
+    """The weighted rule with its account of what biases and the stabiliser absorb, summed per sample (K, B)."""
+
+    def __init__(self, rule: WeightedRule, like: Tensor) -> None:
+        self.rule = rule
+        self.bias = self.stabiliser = like.new_zeros(like.shape[:-1])
+
+    def sum(self, z: Tensor, *, r_out: Tensor, fan_in: int, bias: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """The coefficient q and the share s of the sum z (B, ·), from its relevance (K, B, ·)."""
+        q = coefficient(z, r_out=r_out, epsilon=self.rule.epsilon)
+        if self.rule.returned != 1:
+            self.stabiliser = self.stabiliser + absorbed_by_stabiliser(z, q=q, rule=self.rule).sum(-1)
+        if bias is not None and self.rule.delta != 1:
+            self.bias = self.bias + absorbed_by_bias(bias, q=q, rule=self.rule).sum(-1)
+        return q, share(z, q=q, bias=bias, fan_in=fan_in, rule=self.rule) if self.rule.shares else None
+
+
+def activity(steps: int, lengths: Tensor | None) -> Tensor | None:
+    """Where sequences are still going on (T, B, 1); None when all have the same length."""
+    if lengths is None:
+        return None
+    return (torch.arange(steps, device=lengths.device)[:, None] < lengths)[..., None]
+
+
+def split_ended(r: Tensor, active: Tensor | None) -> tuple[Tensor, Tensor | float]:
+    """The relevance of a state (K, B, ·) that goes through the step, and that of ended sequences, which only waits."""
+    return (r, 0.0) if active is None else (r * active, r * ~active)

@@ -1,0 +1,102 @@
+"""Changes in place are followed, or refused; the model's numbers are never other than its own."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from tests.interpreter.test_rules import Model, W, X, explained
+from whence import NoRuleError, relevance
+
+
+def zeros(x: Tensor) -> Tensor:
+    return torch.zeros(2, 5, 4, dtype=x.dtype)
+
+
+def filled(x: Tensor) -> Tensor:
+    out = zeros(x)
+    for t in range(5):
+        out[:, t] = torch.tanh(x[:, t] @ W)
+        out[:, t] *= 2
+    return out
+
+
+@pytest.mark.parametrize(
+    ("changing", "pure"),
+    [
+        (lambda x: (x @ W).lerp_(torch.tanh(x), 0.3), lambda x: 0.7 * (x @ W) + 0.3 * torch.tanh(x)),
+        (lambda x: (x @ W).addcmul_(x.sigmoid(), x.tanh()), lambda x: x @ W + x.sigmoid() * x.tanh()),
+        (lambda x: (x[:, 0] @ W).addmm_(x[:, 1], W), lambda x: x[:, 0] @ W + x[:, 1] @ W),
+        (filled, lambda x: 2 * torch.tanh(x @ W)),
+        (lambda x: zeros(x).copy_(x).mul_(2).relu_(), lambda x: (2 * x).relu()),
+        (lambda x: F.relu(x @ W, inplace=True).add_(x), lambda x: F.relu(x @ W) + x),
+        (lambda x: nn.Sequential(nn.ReLU(inplace=True), nn.Tanh())(x), lambda x: x.relu().tanh()),
+        (lambda x: (x @ W).requires_grad_(False).tanh_(), lambda x: (x @ W).tanh()),
+    ],
+)
+def test_a_change_in_place_is_the_same_as_without(
+    changing: Callable[[Tensor], Tensor], pure: Callable[[Tensor], Tensor]
+) -> None:
+    torch.manual_seed(1)
+    found = explained(changing)
+    torch.manual_seed(1)
+    assert_close(found.score, Model(pure)(X)[:, 0].detach())
+    assert_close(found.relevance, explained(pure).relevance, rtol=1e-10, atol=1e-13)
+
+
+def twice(x: Tensor) -> Tensor:
+    z = x @ W
+    z.mul_(2.0)
+    z[:, 0].mul_(3.0)
+    return z
+
+
+def after_relu(x: Tensor) -> Tensor:
+    z = F.relu(x @ W, inplace=True)
+    z[:, 1:].add_(3.0)
+    return z
+
+
+def after_filling(x: Tensor) -> Tensor:
+    z = zeros(x)
+    z[:, :] = x @ W
+    z[:, 0].mul_(3.0)
+    return z
+
+
+def through_pieces(x: Tensor) -> Tensor:
+    z = x @ W
+    z += 1
+    z.split(2, dim=-1)[0].tanh_()
+    return z
+
+
+def flattened(x: Tensor) -> Tensor:
+    z = x @ W
+    z += 1
+    z.view(-1).tanh_()
+    return z
+
+
+@pytest.mark.parametrize("function", [twice, after_relu, after_filling, through_pieces, flattened])
+def test_a_change_through_a_view_is_refused_where_the_whole_is_used_again(function: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(NoRuleError, match="a view of a tensor that was changed in place; use a copy"):
+        explained(function)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: torch.tanh(x, out=zeros(x)), "writes into a given tensor"),
+        (lambda x: torch.exp(x, out=x), "writes into a given tensor"),
+        (lambda x: (x @ W).unsqueeze_(0)[0], "changes the shape of a tensor in place"),
+        (lambda x: torch.from_numpy(x.numpy() * 2) + x, "numbers leave the tensors"),
+        (lambda x: x + torch.full_like(x, x[0, 0, 0]), "no rule for torch.full_like"),
+    ],
+)
+def test_what_would_escape_the_record_is_refused(function: Callable[[Tensor], Tensor], message: str) -> None:
+    with pytest.raises(NoRuleError, match=message):
+        relevance(Model(function), X[:1], target=0)
