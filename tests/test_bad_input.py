@@ -21,6 +21,10 @@ with warnings.catch_warnings():
         return x * 2
 
 
+def by_way_of(x: Tensor) -> Tensor:
+    return doubled(x)
+
+
 @pytest.fixture
 def model() -> BiLSTM:
     torch.manual_seed(0)
@@ -214,7 +218,7 @@ def test_wrong_kinds_of_arguments(model: BiLSTM, x: Tensor) -> None:
 def test_modules_that_cannot_be_followed(x: Tensor) -> None:
     class Calls(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            return doubled(x).sum(1)
+            return by_way_of(x).sum(1)
 
     lazy = nn.Sequential(nn.LazyLinear(2)).double()
     with pytest.raises(InputError, match="'0' has not seen any input yet; run the model once"):

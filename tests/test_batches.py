@@ -193,7 +193,7 @@ def test_further_arguments_are_cut_where_their_shape_is_plain_and_refused_where_
     for n, size in enumerate(lengths):
         more = {"args": (other[n : n + 1, :size],), "kwargs": {"mask": mask[n : n + 1, :size]}}
         assert_close(result.relevance[n : n + 1, :size], relevance(model, x[n : n + 1, :size], target=1, **more).relevance)
-    for doubtful in (torch.tensor([1.0, 2.0, 3.0]), torch.randn(3, 3)):
+    for doubtful in (torch.tensor([1.0, 2.0, 3.0]), torch.randn(3, 3), torch.arange(3), torch.randn(3, 5, 1)):
         with pytest.raises(InputError, match=r"with lengths=, scale of shape .* may hold one row per sample"):
             relevance(model, x, target=1, lengths=lengths, kwargs={"scale": doubtful})
 
@@ -212,6 +212,8 @@ def test_static_inputs_of_a_time_first_model() -> None:
     x, static = torch.randn(7, 4, 4, dtype=torch.float64), torch.randn(4, 4, dtype=torch.float64)
     result = relevance(model, (x, static), target=1, lengths=[7, 3, 5, 1]).check(1e-12)
     single = relevance(model, (x[:3, 1:2], static[1:2]), target=1)
+    with pytest.raises(InputError, match=r"an input of shape \(4, 4\) may hold a number a step"):
+        relevance(model, (x[:4], static), target=1, lengths=[4, 3, 2, 1])
     assert_close(result.relevance[0][:3, 1], single.relevance[0][:, 0])
     assert_close(result.relevance[1][1], single.relevance[1][0])
 

@@ -1,27 +1,88 @@
-"""Whence does a recurrent network's decision come? Relevance for LSTMs, signed, adding up to the score."""
+"""Whence does a recurrent network's decision come? Relevance for recurrent models, signed, adding up to the score."""
 
-from whence._relevance import relevance
-from whence.errors import ConservationError, InputError, NoRuleError, TargetError, WeightsError, WhenceError
-from whence.interpreter.custom import Call, handles
-from whence.methods.gradient_input import GradientXInput
-from whence.methods.lrp import LRP
-from whence.methods.sensitivity import SensitivityAnalysis
-from whence.result import Result
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from whence._explain import explain
+    from whence._relevance import relevance
+    from whence.errors import (
+        ConservationError,
+        DataError,
+        InputError,
+        ModelError,
+        NoRuleError,
+        TargetError,
+        WeightsError,
+        WhenceError,
+    )
+    from whence.explanation import Explanation
+    from whence.interpreter.custom import Call, handles
+    from whence.methods.gradient_input import GradientXInput
+    from whence.methods.lrp import LRP
+    from whence.methods.sensitivity import SensitivityAnalysis
+    from whence.models.bundled import load_any as load
+    from whence.models.pipeline import Pipeline
+    from whence.result import Result
 
 __version__ = "0.1.0"
+
+# Where each public name lives; it is imported when first used, so that a command's --help need not wait for torch.
+_HOMES = {
+    "explain": "whence._explain",
+    "relevance": "whence._relevance",
+    **dict.fromkeys(
+        (
+            "ConservationError",
+            "DataError",
+            "InputError",
+            "ModelError",
+            "NoRuleError",
+            "TargetError",
+            "WeightsError",
+            "WhenceError",
+        ),
+        "whence.errors",
+    ),
+    "Explanation": "whence.explanation",
+    "Call": "whence.interpreter.custom",
+    "handles": "whence.interpreter.custom",
+    "GradientXInput": "whence.methods.gradient_input",
+    "LRP": "whence.methods.lrp",
+    "SensitivityAnalysis": "whence.methods.sensitivity",
+    "load": "whence.models.bundled",
+    "Pipeline": "whence.models.pipeline",
+    "Result": "whence.result",
+}
 
 __all__ = [
     "LRP",
     "Call",
     "ConservationError",
+    "DataError",
+    "Explanation",
     "GradientXInput",
     "InputError",
+    "ModelError",
     "NoRuleError",
+    "Pipeline",
     "Result",
     "SensitivityAnalysis",
     "TargetError",
     "WeightsError",
     "WhenceError",
+    "explain",
     "handles",
+    "load",
     "relevance",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'whence' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), "load_any" if name == "load" else name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

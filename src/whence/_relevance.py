@@ -1,6 +1,7 @@
 """The public door of the method wing: model, inputs, target and method in, a result out."""
 
 from collections.abc import Mapping, Sequence
+from types import FunctionType
 from typing import Any, cast
 
 import torch
@@ -74,11 +75,29 @@ def _followed(model: Any) -> nn.Module:
 
 
 def _scripted_function(module: nn.Module) -> str | None:
-    """The name of a scripted function that a module's forward calls, if it does."""
-    forward = type(module).forward
-    names = getattr(getattr(forward, "__code__", None), "co_names", ())
-    known = getattr(forward, "__globals__", {})
-    return next((name for name in names if isinstance(known.get(name), torch.jit.ScriptFunction)), None)
+    """The name of a scripted function that a module holds or its forward calls, also by way of other functions, if it does."""
+    seen: set[int] = set()
+    waiting: list[tuple[str, Any]] = [*vars(module).items(), ("forward", type(module).forward)]
+    while waiting:
+        name, thing = waiting.pop()
+        if isinstance(thing, torch.jit.ScriptFunction):
+            return name
+        if isinstance(thing, FunctionType) and id(thing) not in seen and not thing.__module__.startswith("torch."):
+            seen.add(id(thing))
+            waiting += [(used, thing.__globals__.get(used)) for used in thing.__code__.co_names]
+            waiting += zip(thing.__code__.co_freevars, _contents(thing), strict=True)
+    return None
+
+
+def _contents(function: FunctionType) -> list[Any]:
+    """What a function's closure holds, None for what is not set yet."""
+    found: list[Any] = []
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:
+            found.append(None)
+    return found
 
 
 def _explained_tensors(inputs: Inputs) -> tuple[Tensor, ...]:

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from tests.interpreter.test_rules import Model, W, X, explained
-from whence import NoRuleError, relevance
+from whence import LRP, NoRuleError, relevance
 
 
 def zeros(x: Tensor) -> Tensor:
@@ -100,3 +100,64 @@ def test_a_change_through_a_view_is_refused_where_the_whole_is_used_again(functi
 def test_what_would_escape_the_record_is_refused(function: Callable[[Tensor], Tensor], message: str) -> None:
     with pytest.raises(NoRuleError, match=message):
         relevance(Model(function), X[:1], target=0)
+
+
+def discounted(x: Tensor) -> Tensor:
+    discount, total = torch.ones(1, dtype=x.dtype), torch.zeros(2, 4, dtype=x.dtype)
+    for t in range(5):
+        total += (x[:, t] @ W) * discount
+        discount *= 0.5
+    return total.tanh()
+
+
+def accumulated(x: Tensor) -> Tensor:
+    out = torch.zeros(2, 4, dtype=x.dtype)
+    for t in range(5):
+        out += torch.tanh(x[:, t] @ W)
+    return out
+
+
+def slice_by_slice(x: Tensor) -> Tensor:
+    out = x.new_zeros(2, 5, 4)
+    for t in range(5):
+        out[:, t] += torch.tanh(x[:, t] @ W)
+    return out
+
+
+def walking(x: Tensor) -> Tensor:
+    index, mask = torch.zeros(2, 1, 4, dtype=torch.long), torch.zeros(2, 5, 1, dtype=torch.bool)
+    total = torch.zeros(2, 4, dtype=x.dtype)
+    for t in range(5):
+        mask[:, t] = True
+        total = total + x.gather(1, index)[:, 0] + x.masked_fill(~mask, 0.0).sum(1)
+        index += t < 4
+    return total
+
+
+def reset(x: Tensor) -> Tensor:
+    h = torch.tanh(x[:, 0])
+    kept = h + 1
+    h.zero_()
+    g = torch.tanh(x[:, 1])
+    g.copy_(torch.ones(4))
+    return kept + h + g + x[:, 2]
+
+
+@pytest.mark.parametrize("method", [LRP(), LRP(delta=1.0), LRP(epsilon=0.3, stabiliser="absorbed")], ids=str)
+@pytest.mark.parametrize(
+    ("changing", "pure"),
+    [
+        (discounted, lambda x: sum((x[:, t] @ W) * 0.5**t for t in range(5)).tanh()),
+        (accumulated, lambda x: sum(torch.tanh(x[:, t] @ W) for t in range(5))),
+        (slice_by_slice, lambda x: torch.tanh(x @ W) + torch.zeros(4).double()),
+        (walking, lambda x: sum(x[:, t] + x[:, : t + 1].sum(1) for t in range(5))),
+        (reset, lambda x: torch.tanh(x[:, 0]) + 1 + 1 + x[:, 2]),
+    ],
+)
+def test_constants_that_change_are_read_as_they_were(
+    changing: Callable[[Tensor], Tensor], pure: Callable[[Tensor], Tensor], method: LRP
+) -> None:
+    found, expected = explained(changing, method), explained(pure, method)
+    assert_close(found.score, expected.score)
+    if changing not in (walking, slice_by_slice) or not method.rule.shares:  # there the constants they start from count in N
+        assert_close(found.relevance, expected.relevance, rtol=1e-10, atol=1e-12)

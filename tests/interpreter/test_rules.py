@@ -375,7 +375,7 @@ def test_the_books_balance(function: Callable[[Tensor], Tensor], method: LRP) ->
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda x: torch.clamp(x, min=x @ W), "its bounds depend on the input"),
+        (lambda x: torch.clamp(x, min=x @ W), "its bounds or slopes depend on the input"),
         (lambda x: zeros_with(x, accumulate=True), "adds up what it puts in one place"),
         (lambda x: torch.div(x, 2.0, rounding_mode="floor"), "it rounds"),
         (
@@ -443,3 +443,33 @@ def test_a_custom_rule_may_change_the_shape() -> None:
 def test_only_functions_can_be_given_a_rule(wrong: object) -> None:
     with pytest.raises(whence.InputError, match=r"is no torch function; name one such as torch.cumsum"):
         whence.handles(wrong)
+
+
+@pytest.mark.parametrize("fill", [0.0, -5.0, 7.0, -15.0])
+def test_what_is_filled_in_does_not_count(fill: float) -> None:
+    mask = torch.tensor([0, 1, 0, 0, 1], dtype=torch.bool)[:, None]
+    method = LRP(epsilon=0.5)
+    found = explained(lambda x: F.linear(x, W).masked_fill(mask, fill).sum(1), method)
+    expected = explained(lambda x: F.linear(x[:, [0, 2, 3]], W).sum(1) + 2 * fill, method)
+    assert_close(found.relevance, expected.relevance, rtol=1e-10, atol=1e-13)
+
+
+def test_constants_among_the_steps_have_a_sample_too() -> None:
+    cell = nn.LSTMCell(4, 4).double()
+
+    def shifted(x: Tensor) -> Tensor:
+        state = None
+        inputs = torch.cat([torch.ones(2, 1, 4, dtype=x.dtype), x[:, :-1]], dim=1)
+        for t in range(5):
+            state = cell(inputs[:, t], state)
+        return state[0]
+
+    explained(shifted)
+    explained(lambda x: torch.where(x.sum((1, 2), keepdim=True) > X[0].sum() - 1e-9, torch.tanh(x), 0.0))
+    one = explained(lambda x: torch.where(condition=x > 0, input=x, other=x @ W))
+    assert_close(one.relevance, explained(lambda x: torch.where(x > 0, x, x @ W)).relevance)
+
+
+def test_a_constant_with_live_bounds_is_refused() -> None:
+    with pytest.raises(NoRuleError, match="its bounds or slopes depend on the input"):
+        explained(lambda x: torch.clamp(torch.full((2, 4), 0.1).double(), min=x[:, 0] @ W))

@@ -24,8 +24,8 @@ class Activation(Rule):
         return False
 
     def receivers(self, step: Step) -> Sequence[Value]:
-        if len(step.inputs) != 1:
-            raise NoRule("its bounds depend on the input")
+        if list(step.inputs) != [step.arguments[0][0]]:
+            raise NoRule("its bounds or slopes depend on the input")
         return super().receivers(step)
 
     def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:

@@ -29,6 +29,7 @@ class Recorder(TorchFunctionMode):
         # Every tensor on the record is kept alive here, so an id stays its own; storages tell of aliases not on the record.
         self._values: dict[int, tuple[Tensor, Value]] = {}
         self._storages: dict[int, list[int]] = {}
+        self._changed: dict[int, Tensor] = {}  # by storage, the tensor through which it was changed last
         self._stale: dict[int, tuple[Tensor, Value, Tensor]] = {}  # out of date since another tensor was changed
         for leaf in self.trace.leaves:
             self._keep(leaf.tensor, leaf)
@@ -96,7 +97,7 @@ class Recorder(TorchFunctionMode):
         self._refuse_stale(func, tensors)
         if name == "linear" or not any(self.value_of(tensor) for tensor in tensors):
             self._keep_constant(next(tensor for tensor in tensors if name == "linear" or not self.is_trained(tensor)))
-        arguments = mapped(lambda leaf: self.value_of(leaf) or leaf if isinstance(leaf, Tensor) else leaf, (args, kwargs))
+        arguments = mapped(self._kept, (args, kwargs))
         step = Step(self._rule(name, arguments), name, self._layers.current, func, arguments, values_of(arguments))
         step.is_trained = self.is_trained
         try:
@@ -107,6 +108,12 @@ class Recorder(TorchFunctionMode):
             step.rule = Unruled(str(reason))
             result = step.rule.run(step)
         return self._recorded(step, result)
+
+    def _kept(self, leaf: Any) -> Any:
+        """An argument as the record keeps it: a value, or a constant as it is now, whatever is written into it later."""
+        if not isinstance(leaf, Tensor):
+            return leaf
+        return self.value_of(leaf) or (leaf if self.is_trained(leaf) else leaf.detach().clone())
 
     def _rule(self, name: str, arguments: Arguments) -> Rule:
         entry = TABLE.get(name, Unruled())
@@ -140,6 +147,12 @@ class Recorder(TorchFunctionMode):
     def _in_place(self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The same call out of place, then its result written over its first argument, which takes its place on record."""
         target = args[0]
+        contents = [self.value_of(leaf) for leaf in leaves_of((args[1:], kwargs)) if isinstance(leaf, Tensor)]
+        is_live = any(value is not None and value.is_live for value in (self.value_of(target), *contents))
+        if not is_live or name in ("zero", "fill") or (name == "copy" and not any(contents)):
+            self._forget_aliases(target)  # nothing but constants in it from now on
+            del self._storages[target.untyped_storage().data_ptr()]
+            return func(*args, **kwargs)
         function = func if kwargs.get("inplace") else FUNCTIONAL.get(name) or getattr(Tensor, name, None)
         kwargs = {key: value for key, value in kwargs.items() if key != "inplace"}
         if function is None or (name not in TABLE and name not in REWRITES):
@@ -153,6 +166,7 @@ class Recorder(TorchFunctionMode):
             raise no_rule(func, self._layers.current, "it changes the shape of a tensor in place")
         self._forget_aliases(target)
         target.copy_(result)
+        self._changed[target.untyped_storage().data_ptr()] = target
         value.tensor = target.detach()  # so that views of the target are views of its value
         self._keep(target, value)
         return target
@@ -171,8 +185,12 @@ class Recorder(TorchFunctionMode):
     def _restore(self, target: Tensor, content: Any) -> None:
         """`y[i] *= 2` changes the view y[i] and then puts it into y, so y is not stale but about to be up to date again."""
         tensor, value, changed = self._stale.get(id(target), (None, None, None))
-        if tensor is target and value is not None and changed is content and self.value_of(target) is None:
+        if self.value_of(target) is not None:
+            return
+        if tensor is target and value is not None and changed is content:
             self._values[id(target)] = target, value
+        elif isinstance(content, Tensor) and self._changed.get(target.untyped_storage().data_ptr()) is content:
+            self._values[id(target)] = target, Value(target.detach().clone(), is_live=False)  # a constant until now
 
     def _refuse_stale(self, func: Callable[..., Any], tensors: Sequence[Tensor]) -> None:
         """A tensor that shares memory with the record but is not on it shows numbers that changed in place."""
@@ -183,7 +201,7 @@ class Recorder(TorchFunctionMode):
 
     def _keep_constant(self, tensor: Tensor) -> None:
         if self.value_of(tensor) is None:
-            self._values[id(tensor)] = tensor, Value(tensor.detach(), is_live=False)
+            self._values[id(tensor)] = tensor, Value(tensor.detach().clone(), is_live=False)
 
     def _keep(self, tensor: Tensor, value: Value) -> None:
         self._values[id(tensor)] = tensor, value

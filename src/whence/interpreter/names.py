@@ -12,6 +12,7 @@ OPERATORS = {
     "__rmatmul__": "rmatmul",
     "__pos__": "positive",
 }
+OPERANDS = "condition self input tensors mat1 batch1 tensor1 other mat2 batch2 tensor2 vec".split()
 IN_PLACE = ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__setitem__")
 
 
@@ -33,7 +34,7 @@ def is_in_place(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool
 def positional(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """A call with its operands by position, as `torch.add(input=x, other=y)` means them."""
     kwargs = dict(kwargs)
-    for name in ("self", "input", "tensors", "mat1", "batch1", "tensor1", "other", "mat2", "batch2", "tensor2", "vec"):
+    for name in OPERANDS:
         if name in kwargs:
             args = (*args, kwargs.pop(name))
     return args, kwargs

@@ -164,7 +164,8 @@ class Recurrence(Rule):
                 part = "" if call.is_cell else f"l{k}_reverse" if d else f"l{k}"
                 sweep.book_columns(step, "bias", each.bias, step.outputs[-1], part=part)
                 sweep.book_columns(step, "stabiliser", each.stabiliser, step.outputs[-1], part=part)
-            r_x = torch.stack([call.ordered(each.x, d) for d, each in enumerate(swept)]).sum(0)
+            only = sweep.direction if k == 0 and call.directions == 2 else None
+            r_x = torch.stack([call.ordered(each.x, d) for d, each in enumerate(swept) if only in (None, d)]).sum(0)
             r_initial = [each.states for each in swept] + r_initial
         self._hand_on(step, sweep, r_x, [torch.stack(each, dim=1) for each in zip(*r_initial, strict=True)])
 

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from whence.interpreter.rule import Arriving, FanIn, Graph, NoRule, Refused, Rule, graph_of
+from whence.interpreter.samples import Owners, completed
 from whence.interpreter.trace import Step, Value, leaves_of, tensors_of
 
 if TYPE_CHECKING:
-    from whence.interpreter.samples import Owners
     from whence.interpreter.sweep import Sweep
 
 CASTS = ("to", "type", "double", "float", "half", "bfloat16", "type_as", "cpu", "cuda")
@@ -35,12 +35,8 @@ class Routing(Rule):
         known = [fan_ins.get(value, 1) for value in step.inputs]
         if not holds_constants(step) and not any(isinstance(n, Tensor) for n in known) and len(set(known)) == 1:
             return [known[0]] * len(step.outputs)
-        return floats(
-            step.again(
-                lambda value: torch.zeros_like(value.tensor) + fan_ins.get(value, 1),
-                lambda constant: torch.ones_like(constant),
-            )
-        )
+        filled = step.again(lambda value: torch.zeros_like(value.tensor) + fan_ins.get(value, 1), torch.ones_like)
+        return _less_fill(step, filled)
 
     def bias(self, step: Step, biases: dict[Value, Tensor | None]) -> Sequence[Tensor | None]:
         known = {value: biases.get(value) for value in step.inputs}
@@ -51,9 +47,9 @@ class Routing(Rule):
             bias = known[value]
             return torch.zeros_like(value.tensor) if bias is None else bias.expand(value.tensor.shape)
 
-        return floats(step.again(of, torch.zeros_like))
+        return _less_fill(step, step.again(of, torch.zeros_like))
 
-    def owners(self, step: Step, owners: "Owners") -> Sequence[Tensor]:
+    def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
         def number(sign: int) -> list[Tensor]:
             return floats(
                 step.again(
@@ -71,7 +67,7 @@ class Routing(Rule):
             high = high if mask is None else torch.where(mask > 0, high, 0.0)
             low = low if mask is None else torch.where(mask > 0, low, 0.0)
             # a maximum over several samples picks the highest number here and the lowest there
-            found.append(owners.agreed(step, [high, -low]))
+            found.append(completed(owners.agreed(step, [high, -low]), keep=owners.count))
         return found
 
     def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
@@ -120,6 +116,12 @@ class Dropout(Routing):
         if kwargs.get("training", kwargs.get("train", active)) and kwargs.get("p", rate) > 0:
             raise Refused("it is active although the model predicts; pass training=self.training to it")
         return super().run(step)
+
+
+def _less_fill(step: Step, filled: Any) -> list[Tensor]:
+    """What a call moved, without the numbers that it filled in itself."""
+    fill = step.again(lambda value: torch.zeros_like(value.tensor), torch.zeros_like)
+    return [each - own for each, own in zip(floats(filled), floats(fill), strict=True)]
 
 
 def floats(result: Any) -> list[Tensor]:

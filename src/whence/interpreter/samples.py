@@ -23,7 +23,9 @@ class MixedSamplesError(Exception):
 
 
 class Owners(dict[Value, Tensor]):
-    """The sample number of every element of every live value."""
+    """The sample number of every element of every live value, of `count` samples."""
+
+    count = 0
 
     def agreed(self, step: Step, owners: Sequence[Tensor]) -> Tensor:
         """The common owner of operands that are combined element by element; a constant goes along with the others."""
@@ -45,11 +47,13 @@ class Owners(dict[Value, Tensor]):
         return highest
 
 
-def completed(owner: Tensor) -> Tensor:
-    """Give nobody's elements to the sample that owns everything else along some axis."""
+def completed(owner: Tensor, *, keep: int = 0) -> Tensor:
+    """Give nobody's elements to the sample that owns everything else along some axis, but not one of size `keep`."""
     for axis in reversed(range(owner.dim())):
         if owner.numel() == 0 or (owner != 0).all():
             break
+        if owner.shape[axis] == keep:  # the samples themselves may lie along it
+            continue
         highest = owner.amax(axis, keepdim=True)
         if not ((owner != highest) & (owner != 0)).any():  # otherwise samples lie along this axis
             owner = torch.where(owner == 0, highest, owner)
@@ -88,9 +92,12 @@ class Samples:
             return None
         owner = completed(self.owners[value]).expand(value.tensor.shape)
         for axis, size in enumerate(owner.shape):
+            if size != self.count:
+                continue
             shape = [1] * owner.dim()
             shape[axis] = size
-            if size == self.count and (owner == _numbers(self.count, owner.device).view(shape)).all():
+            numbers = _numbers(self.count, owner.device).view(shape)
+            if ((owner == numbers) | (owner == 0)).all() and owner.any():
                 return axis
         return None
 
@@ -99,9 +106,10 @@ def _numbers(count: int, device: torch.device) -> Tensor:
     return torch.arange(1, count + 1, dtype=torch.float64, device=device)
 
 
-def follow(trace: Trace, starts: Sequence[Tensor], required: Set[Step] | None) -> Owners:
+def follow(trace: Trace, starts: Sequence[Tensor], count: int, required: Set[Step] | None) -> Owners:
     """The owners of all live values, from those of the explained inputs; a side computation may lose the trail."""
     owners = Owners(zip(trace.leaves, starts, strict=True))
+    owners.count = count
     for step in trace.steps:
         if any(value.is_live for value in step.inputs):
             try:
@@ -139,7 +147,7 @@ def find_samples(
         candidates.append([numbers.view([-1 if a == axis else 1 for a in range(len(shape))]).expand(shape) for axis in axes])
     for starts in product(*candidates):
         try:
-            samples = Samples(count, follow(trace, starts, required))
+            samples = Samples(count, follow(trace, starts, count, required))
         except MixedSamplesError:
             continue
         if accept(samples):

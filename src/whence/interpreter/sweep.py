@@ -20,14 +20,18 @@ class Sweep:
     """One pass from the score back to the inputs.
 
     `absorbed` is the ledger: by layer and what absorbed it, an amount (K, B). With `audit`, `gaps` tells by layer how much
-    relevance went in and neither came out nor was absorbed (K, B).
+    relevance went in and neither came out nor was absorbed (K, B). With a `direction`, the first layer of a bidirectional
+    network hands on what came through that direction alone.
     """
 
-    def __init__(self, trace: Trace, rule: WeightedRule, samples: Samples, *, audit: bool = False) -> None:
+    def __init__(
+        self, trace: Trace, rule: WeightedRule, samples: Samples, *, audit: bool = False, direction: int | None = None
+    ) -> None:
         self.trace = trace
         self.rule = rule
         self.samples = samples
         self.audit = audit
+        self.direction = direction
         self.absorbed: dict[str, Tensor] = {}
         self.gaps: dict[str, Tensor] = {}
         self.fan_ins: dict[Value, FanIn] = {}

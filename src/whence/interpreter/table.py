@@ -33,7 +33,7 @@ PICKS = """
 DROPOUT = "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout".split()
 
 ACTIVATIONS = """
-    tanh relu relu6 leaky_relu rrelu elu selu celu gelu silu mish softplus softsign tanhshrink hardtanh hardswish sigmoid
+    tanh relu relu6 leaky_relu elu selu celu gelu silu mish softplus softsign tanhshrink hardtanh hardswish sigmoid
     hardsigmoid logsigmoid log_sigmoid prelu clamp clip clamp_min clamp_max threshold erf
 """.split()
 

@@ -59,18 +59,43 @@ class Forward:
             return self.inputs._replace(data=tensors[0])
         return tuple(tensors) if isinstance(self.inputs, tuple) else tensors[0]
 
-    def run(self, tensors: Sequence[Tensor]) -> Any:
-        """The model's output for these tensors in place of the inputs."""
+    def call(self, tensors: Sequence[Tensor]) -> Any:
+        """Call the model with these tensors in place of the inputs."""
         wrapped = self.wrapped(tensors)
         positional = wrapped if isinstance(self.inputs, tuple) and not isinstance(self.inputs, PackedSequence) else (wrapped,)
+        return self.model(*positional, *self.args, **(self.kwargs or {}))
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        """The model's output for these tensors, what PyTorch says against their shapes in one sentence."""
         try:
-            return self.model(*positional, *self.args, **(self.kwargs or {}))
+            return self.call(tensors)
         except (RuntimeError, ValueError, IndexError) as error:
             if isinstance(error, WhenceError) or not _raised_by_torch(error.__traceback__):
                 raise
             shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
             first = str(error).strip().splitlines()[0]
             raise InputError(f"the model cannot run on inputs of shape {shapes}: {first}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedForward(Forward):
+    """A call of a model with token ids, of which the embedding's output is explained: it is what `inputs` holds."""
+
+    embedding: nn.Embedding | None = None
+    ids: Tensor | None = None
+
+    def call(self, tensors: Sequence[Tensor]) -> Any:
+        """Call the model with the ids, and give it these tensors for what its embedding makes of them."""
+        assert self.embedding is not None
+
+        def replaced(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
+            return tensors[0] if args[0] is self.ids else output
+
+        handle = self.embedding.register_forward_hook(replaced)
+        try:
+            return self.model(self.ids, *self.args, **(self.kwargs or {}))
+        finally:
+            handle.remove()
 
 
 def _raised_by_torch(traceback: TracebackType | None) -> bool:

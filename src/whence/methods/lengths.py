@@ -106,6 +106,11 @@ def _told_lengths(forward: Forward, tensors: Sequence[Tensor], padding: Padding)
 def _cut_input(tensor: Tensor, rows: Tensor, size: int, padding: Padding, *, is_first: bool) -> Tensor:
     """The rows of one length: a sequence without its padding, anything with two axes or fewer as a row per sample."""
     is_sequence, axis = _place(tensor, padding, is_first=is_first)
+    if not is_sequence and tensor.shape == (padding.samples, padding.steps):
+        raise InputError(
+            f"with lengths=, an input of shape {tuple(tensor.shape)} may hold a number a step or a row of as many features; "
+            "give a sequence as (samples, steps, 1), or explain each length in a call of its own"
+        )
     if tensor.shape[axis] != padding.samples:
         raise InputError(f"inputs of shape {tuple(tensor.shape)} do not hold the {padding.samples} samples that lengths counts")
     found = tensor.index_select(axis, rows.to(tensor.device))
@@ -143,12 +148,12 @@ def _readings(thing: Tensor, padding: Padding) -> list[tuple[int, bool]]:
     if thing.dim() < 3 and not is_count:
         return []  # one row per sample, or a table that all samples share: only the caller knows
     if thing.dim() == 1:
-        return [(0, False)]
+        return [(0, False)] if thing.tolist() == padding.lengths else []
     sequence = shape[padding.axis] == padding.samples and shape[1 - padding.axis] == padding.steps
     if sequence:
         found.append((padding.axis, True))
     if shape[0] == padding.samples and not (sequence and padding.axis == 0):
-        found.append((0, False))
+        found += [(0, False), (-1, False)]  # one for each sample, or as many that all samples share
     if thing.dim() == 3 and shape[1] == padding.samples and not (sequence and padding.axis == 1):
         found.append((1, False))
     return found
@@ -179,6 +184,8 @@ def _joined(
 ) -> Result:
     """The results of all lengths as one, in the order of the batch; padding has relevance 0."""
     first = parts[0][1]
+    if len({part.score.shape[:-1] for _, part in parts}) > 1:
+        raise TargetError('the number of classes depends on the length, so there is no target="all"; explain each length alone')
     lead = first.score.shape[:-1]  # the classes, for target="all"
     whole = [tensor.new_zeros(*lead, *tensor.shape) for tensor in tensors]
     for rows, part in parts:

@@ -73,13 +73,16 @@ class LRP:
         """The weighted rule with this method's settings."""
         return WeightedRule(self.epsilon, self.delta, self.stabiliser)
 
-    def relevance(self, forward: Forward, target: Target) -> Result:
-        """Record one forward pass, then hand the score back through it."""
+    def relevance(self, forward: Forward, target: Target, *, direction: int | None = None) -> Result:
+        """Record one forward pass, then hand the score back through it.
+
+        With a `direction` (0 forward, 1 backward), the first layer of a bidirectional network hands on that one's part only.
+        """
         with predicting(forward.model), torch.no_grad():
             recorder, output = record(forward, target)
             selection, samples, value = self._explained(recorder, output, target, forward)
             scores = selection.scores(value.tensor)
-            sweep = Sweep(recorder.trace, self.rule, samples)
+            sweep = Sweep(recorder.trace, self.rule, samples, direction=direction)
             found = sweep.run(value, selection.mask * value.tensor)
             explained = sum(
                 (samples.totals(r, leaf) for r, leaf in zip(found, recorder.trace.leaves, strict=True)),

@@ -1,0 +1,35 @@
+"""The models that come with whence: their names, and where their files lie."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from whence.errors import ModelError
+from whence.models.pipeline import Pipeline, load_pipeline
+
+NAMES = ("sst-bilstm", "sst-bigru", "sst-char-gru")
+
+
+def directory(name: str) -> Path:
+    """Where a bundled model's files lie."""
+    return Path(str(files("whence.models") / "bundle" / name))
+
+
+def load_any(model: str | Path) -> Pipeline:
+    """A pipeline by the name of a bundled one, or by the folder it was saved in."""
+    if str(model) in NAMES:
+        return load_pipeline(directory(str(model)), name=str(model))
+    if Path(model).is_dir():
+        return load_pipeline(model)
+    raise ModelError(f"there is no model {str(model)!r}; bundled are {', '.join(NAMES)}, or give the folder of a saved one")
+
+
+def records() -> dict[str, dict[str, Any]]:
+    """What each bundled model's config.json says of its training, without loading any weights."""
+    import json
+
+    found: dict[str, dict[str, Any]] = {}
+    for name in NAMES:
+        config = json.loads((directory(name) / "config.json").read_text(encoding="utf-8"))
+        found[name] = config
+    return found

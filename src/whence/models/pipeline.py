@@ -1,0 +1,188 @@
+"""A `Pipeline`: tokenizer, vocabulary, module and class names together, and the three files it is saved in."""
+
+import hashlib
+import json
+import os
+import struct
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from whence.errors import ModelError
+from whence.models.classifier import CELLS, Architecture, RecurrentClassifier
+from whence.text.tokenizer import TOKENIZERS, Tokenizer
+from whence.text.vocabulary import UNKNOWN, Vocabulary
+
+FILES = ("config.json", "model.safetensors", "vocabulary.txt")
+LARGEST = 512 * 2**20  # bytes of a file that is still read
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """Everything between a text and its scores. The module takes token ids (B, T) and lengths (B,)."""
+
+    module: nn.Module
+    tokenizer: Tokenizer
+    vocabulary: Vocabulary
+    classes: tuple[str, ...]
+    name: str = "your model"
+    record: Mapping[str, Any] = field(default_factory=dict[str, Any])  # how it was trained, and how well it does
+
+    def save(self, directory: str | Path) -> None:
+        """Write the pipeline's three files; each appears whole or not at all."""
+        module = self.module
+        if not isinstance(module, RecurrentClassifier):
+            raise ModelError(f"a {type(module).__name__} cannot be saved; only a RecurrentClassifier can be built again")
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        config = {
+            "format": 1,
+            "architecture": module.architecture.settings(),
+            "classes": list(self.classes),
+            "tokenizer": self.tokenizer.name,
+            "training": dict(self.record),
+        }
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+        write_whole(folder / "vocabulary.txt", "".join(f"{_escaped(token)}\n" for token in self.vocabulary.tokens).encode())
+        write_whole(folder / "model.safetensors", save(weights))
+        write_whole(folder / "config.json", (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file under another name first, so that it is never there in part."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load_pipeline(directory: str | Path, *, name: str | None = None) -> Pipeline:
+    """Read a saved pipeline, and refuse one whose files do not fit together."""
+    folder = Path(directory)
+    config_bytes, weight_bytes, vocabulary_bytes = (_read(folder / file) for file in FILES)
+    try:
+        config = json.loads(config_bytes)
+        settings, classes, tokenizer = config["architecture"], config["classes"], config["tokenizer"]
+        architecture = Architecture(**settings)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelError(f"{folder / 'config.json'} is no pipeline's: {error!r}") from None
+    _require_sensible(folder, architecture, classes, tokenizer)
+    vocabulary = _vocabulary(folder / "vocabulary.txt", vocabulary_bytes)
+    if len(vocabulary) != architecture.vocabulary:
+        raise ModelError(
+            f"{folder / 'vocabulary.txt'} has {len(vocabulary)} tokens; config.json says {architecture.vocabulary}"
+        )
+    with torch.device("meta"):
+        module = RecurrentClassifier(architecture)
+    module.load_state_dict(_weights(folder / "model.safetensors", weight_bytes, module), assign=True)
+    record = cast(dict[str, Any], config.get("training") or {})
+    return Pipeline(module.eval(), TOKENIZERS[tokenizer](), vocabulary, tuple(classes), name or folder.name, record)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > LARGEST:
+            raise ModelError(f"{path} has {size} bytes; a pipeline's file has at most {LARGEST}")
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise ModelError(f"{path} does not exist; a saved pipeline holds {', '.join(FILES)}") from None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{str(path)!r} cannot be read: {error}") from None
+
+
+def _require_sensible(folder: Path, architecture: Architecture, classes: Any, tokenizer: Any) -> None:
+    sizes = {"vocabulary": 10**7, "classes": 10**4, "embedding": 10**4, "hidden": 10**4}
+    for name, largest in sizes.items():
+        size = getattr(architecture, name)
+        if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= largest:
+            raise ModelError(f"{folder / 'config.json'}: {name} is {size!r}; it must be a whole number from 1 to {largest}")
+    if architecture.cell not in CELLS:
+        raise ModelError(f"{folder / 'config.json'}: cell is {architecture.cell!r}; known are {', '.join(CELLS)}")
+    if not isinstance(tokenizer, str) or tokenizer not in TOKENIZERS:
+        raise ModelError(f"{folder / 'config.json'}: tokenizer is {tokenizer!r}; known are {', '.join(TOKENIZERS)}")
+    names = cast(Sequence[Any], classes)
+    if not isinstance(classes, list) or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise ModelError(f"{folder / 'config.json'}: classes must be a list of different names")
+    if len(names) != architecture.classes:
+        raise ModelError(f"{folder / 'config.json'} names {len(names)} classes for {architecture.classes} scores")
+
+
+def _escaped(token: str) -> str:
+    """A token on one line of its own."""
+    return token.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _unescaped(line: str) -> str:
+    return line.replace("\\\\", "\0").replace("\\n", "\n").replace("\\r", "\r").replace("\0", "\\")
+
+
+def _vocabulary(path: Path, content: bytes) -> Vocabulary:
+    try:
+        lines = content.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path} is not UTF-8 text (byte {error.start})") from None
+    tokens = [_unescaped(line) for line in lines[:-1]]
+    if lines[-1] or not tokens or tokens[0] != UNKNOWN or len(set(tokens)) != len(tokens):
+        raise ModelError(f"{path} must hold different tokens, one a line, the first of them {UNKNOWN}")
+    return Vocabulary(tokens)
+
+
+def _weights(path: Path, content: bytes, module: nn.Module) -> dict[str, Tensor]:
+    """The weights, each of them once, finite and of the shape the module has."""
+    keys = _header_keys(path, content)
+    try:
+        found = load(content)
+    except Exception as error:
+        raise ModelError(f"{path} is no safetensors file: {error}") from None
+    expected = {name: tensor.shape for name, tensor in module.state_dict().items()}
+    if len(keys) != len(set(keys)) or set(found) != set(expected):
+        wrong = sorted(set(found) ^ set(expected)) or sorted({key for key in keys if keys.count(key) > 1})
+        raise ModelError(f"{path} does not hold each weight of the architecture once: {', '.join(wrong)[:200]}")
+    for name, tensor in found.items():
+        if tensor.shape != expected[name] or not tensor.is_floating_point():
+            raise ModelError(
+                f"{path}: {name} is {tuple(tensor.shape)} {tensor.dtype}; it must be {tuple(expected[name])} floats"
+            )
+        if not bool(tensor.isfinite().all()):
+            raise ModelError(f"{path}: {name} holds numbers that are not finite")
+    return {name: tensor.float() for name, tensor in found.items()}
+
+
+def _header_keys(path: Path, content: bytes) -> list[str]:
+    """The names in a safetensors header, duplicates included, which its own reader passes over."""
+    try:
+        (size,) = struct.unpack_from("<Q", content)
+        if size > len(content) - 8:
+            raise ValueError("its header is longer than the file")
+        keys: list[str] = []
+
+        def top(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            if pairs and all(isinstance(value, dict) for _, value in pairs):
+                keys[:] = [key for key, _ in pairs if key != "__metadata__"]
+            return dict(pairs)
+
+        json.loads(content[8 : 8 + size], object_pairs_hook=top)
+        return keys
+    except (struct.error, ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is no safetensors file: {error}") from None
+
+
+def fingerprint(pipeline: Pipeline) -> str:
+    """A hash of the weights, by which results can be told apart."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(pipeline.module.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
