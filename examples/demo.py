@@ -1,66 +1,37 @@
-"""Explain a few seeded sequences of a small bidirectional LSTM on the terminal, ledger included."""
+"""The paper's kind of sentences, explained by sensitivity analysis and by LRP: on the terminal and in demo/index.html."""
 
-import torch
+from pathlib import Path
+
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-from torch import Tensor, nn
 
 import whence
+from whence.models.files import write_whole
+from whence.render.html import page
+from whence.render.terminal import print_on
 
-
-class Classifier(nn.Module):
-    """An ordinary model: nothing in it knows of explanations."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(8, 6, bidirectional=True, batch_first=True)
-        self.fc = nn.Linear(12, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The scores (B, 3) of sequences (B, T, 8)."""
-        _, (h, _) = self.lstm(x)
-        return self.fc(torch.cat([h[0], h[1]], dim=-1))
-
-
-def coloured(relevance: Tensor) -> Text:
-    """A cell per time step: red speaks for the score, blue against it, full colour at the largest."""
-    line = Text()
-    for value in relevance.tolist():
-        strength = abs(value) / float(relevance.abs().max())
-        faded = round(255 * (1 - strength))
-        colour = f"rgb(255,{faded},{faded})" if value > 0 else f"rgb({faded},{faded},255)"
-        line.append(f" {value:+.3f} ", style=f"{'white' if strength > 0.6 else 'black'} on {colour}")
-    return line
+SENTENCES = [
+    "Neither funny nor suspenseful nor particularly well-drawn.",
+    "The film is a horrible waste of two hours, and it isn't even a thrilling disaster.",
+    "A thrilling, romantic and thoroughly entertaining must-see!",
+    "It's not a waste of time: worthy, honest and often very funny.",
+]
 
 
 def main() -> None:
-    """Explain three sequences of different length in one batch, and show where every bit of the score went."""
-    torch.manual_seed(7)
-    model = Classifier().double()
-    lengths = [9, 4, 1]
-    x = torch.randn(3, 9, 8, dtype=torch.float64)
-    result = whence.relevance(model, x, target="predicted", lengths=lengths, method=whence.LRP(epsilon=1e-3)).check(1e-9)
-    console = Console()
-    console.print("Which time step spoke [bold red]for[/] and [bold blue]against[/] the predicted class? (LRP, ε = 0.001)\n")
-    relevance = result.relevance
-    assert isinstance(relevance, Tensor)
-    for n, length in enumerate(lengths):
-        console.print(f"sequence {n}: class {int(result.target[n])}, score {float(result.score[n]):+.4f}")
-        console.print(coloured(relevance[n, :length].sum(-1)))
-        console.print()
-
-    books = Table(title="The books: where each score went", title_justify="left")
-    books.add_column("")
-    for n in range(3):
-        books.add_column(f"sequence {n}", justify="right")
-    rows = {"relevance of the steps": relevance.sum((1, 2)), **{f"absorbed: {k}": v for k, v in result.absorbed.items()}}
-    for name, amounts in rows.items():
-        books.add_row(name, *(f"{amount:+.6f}" for amount in amounts.tolist()))
-    books.add_section()
-    books.add_row("together", *(f"{amount:+.6f}" for amount in sum(rows.values(), start=torch.zeros(3)).tolist()))
-    books.add_row("score", *(f"{amount:+.6f}" for amount in result.score.tolist()))
-    console.print(books)
+    """Explain every sentence's predicted class with both methods."""
+    pipeline = whence.load("sst-bilstm")
+    methods = (whence.SensitivityAnalysis(), whence.LRP())
+    columns = [whence.explain(pipeline, SENTENCES, method=method) for method in methods]
+    groups = [list(group) for group in zip(*columns, strict=True)]
+    console = Console(highlight=False)
+    for n, group in enumerate(groups):
+        if n:
+            console.rule(style="dim")
+        print_on(console, group)
+    folder = Path("demo")
+    folder.mkdir(exist_ok=True)
+    write_whole(folder / "index.html", page(groups, title="whence: which words spoke for the decision?").encode())
+    console.print("\nThe same as a page: demo/index.html")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,17 @@ torch.set_num_threads(1)
 REFERENCE = Path(os.environ.get("WHENCE_REFERENCE", Path(__file__).parents[2] / "shared" / "data" / "reference"))
 
 
+SST = Path(os.environ.get("WHENCE_SST", Path(__file__).parents[2] / "shared" / "data" / "sst"))
+
+
+@pytest.fixture(scope="session")
+def sst() -> Path:
+    """The folder of SST's tree files."""
+    if not (SST / "train.txt").exists():
+        pytest.skip("no SST: set WHENCE_SST to the folder of train.txt, dev.txt and test.txt")
+    return SST
+
+
 @pytest.fixture(scope="session")
 def reference() -> Path:
     """The folder of the reference weights and golden numbers."""

@@ -1,6 +1,7 @@
 """What README, docs, demo and docstrings show runs as shown."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,13 +22,23 @@ def test_examples_run(code: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_demo_balances_its_books() -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples" / "demo.py"], capture_output=True, text=True, timeout=120, check=False
-    )
+def test_the_demo_shows_both_methods_and_writes_a_page(tmp_path: Path) -> None:
+    command = [sys.executable, ROOT / "examples" / "demo.py"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    (together,) = re.findall(r"together.*", done.stdout)
-    (score,) = re.findall(r"│ score.*", done.stdout)
-    assert re.findall(r"[+-]\d+\.\d+", together) == re.findall(r"[+-]\d+\.\d+", score)
-    assert len(re.findall(r"[+-]\d+\.\d+", score)) == 3
-    assert "initial_state" in done.stdout
+    assert "sensitivity analysis for" in done.stdout
+    assert "LRP (ε = 0.001, δ = 0) for very positive" in done.stdout
+    page = (tmp_path / "demo" / "index.html").read_text(encoding="utf-8")
+    assert ">horrible</span>" in page
+    assert "<script" not in page
+
+
+@pytest.mark.parametrize(
+    "command", re.findall(r"^whence (?!train|data).*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+)
+def test_commands_run(command: str, tmp_path: Path) -> None:
+    (tmp_path / "reviews.txt").write_text("a fine film\n", encoding="utf-8")
+    arguments = shlex.split(command, comments=True)[1:]
+    code = "from whence.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr

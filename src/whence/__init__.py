@@ -81,6 +81,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'whence' has no attribute {name!r}")
+    if name in ("explain", "Explanation"):
+        import_module("whence.render.display")
     return getattr(import_module(_HOMES[name]), "load_any" if name == "load" else name)
 
 

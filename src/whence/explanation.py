@@ -1,8 +1,8 @@
 """An `Explanation`: a text, its tokens and how relevant each was; it knows no method and no colour."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,9 @@ class Explanation:
     absorbed: Mapping[str, float] = field(default_factory=dict[str, float])
     model: str = ""
     encoders: tuple[tuple[float, ...], ...] = ()
+
+    # How explanations show themselves, as "text" and as "html"; filled by whence.render.display.
+    displays: ClassVar[dict[str, Callable[["Explanation"], str]]] = {}
 
     @property
     def score(self) -> float:
@@ -61,3 +64,9 @@ class Explanation:
             "absorbed": dict(self.absorbed),
             "model": self.model,
         }
+
+    def __str__(self) -> str:
+        return self.displays["text"](self) if "text" in self.displays else repr(self)
+
+    def _repr_html_(self) -> str | None:
+        return self.displays["html"](self) if "html" in self.displays else None

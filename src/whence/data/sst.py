@@ -1,5 +1,7 @@
 """The Stanford Sentiment Treebank: trees of labelled phrases, read from the official files."""
 
+import hashlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,3 +87,26 @@ def read_trees(path: Path) -> list[Tree]:
 def read_split(directory: Path, split: str) -> list[Tree]:
     """The trees of "train", "dev" or "test"."""
     return read_trees(directory / f"{split}.txt")
+
+
+def find_sst(directory: str | Path | None = None) -> Path:
+    """The folder of SST's tree files: the one given, else $WHENCE_SST, else the user's cache."""
+    wanted = directory or os.environ.get("WHENCE_SST") or cache_directory() / "sst"
+    folder = Path(wanted)
+    for place in (folder, folder / "trees"):
+        if all((place / f"{split}.txt").is_file() for split in SPLITS):
+            return place
+    raise DataError(
+        f"SST is not in {folder}: its folder holds train.txt, dev.txt and test.txt; run 'whence data sst' to download it, or "
+        "give its folder by --sst or $WHENCE_SST"
+    )
+
+
+def cache_directory() -> Path:
+    """Where whence keeps what it downloads."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "whence"
+
+
+def digest(directory: Path) -> str:
+    """A hash of the three files together, for a training record."""
+    return hashlib.sha256(b"".join((directory / f"{split}.txt").read_bytes() for split in SPLITS)).hexdigest()

@@ -89,7 +89,12 @@ class EmbeddedForward(Forward):
         assert self.embedding is not None
 
         def replaced(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
-            return tensors[0] if args[0] is self.ids else output
+            given, ids = args[0], self.ids
+            assert ids is not None
+            if given is ids or (given.shape == ids.shape and torch.equal(given, ids)):
+                return tensors[0]
+            turned = given.dim() == 2 and given.shape == ids.T.shape and torch.equal(given, ids.T)  # time first
+            return tensors[0].transpose(0, 1) if turned else output
 
         handle = self.embedding.register_forward_hook(replaced)
         try:

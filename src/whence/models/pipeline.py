@@ -2,9 +2,7 @@
 
 import hashlib
 import json
-import os
 import struct
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +14,7 @@ from torch import Tensor, nn
 
 from whence.errors import ModelError
 from whence.models.classifier import CELLS, Architecture, RecurrentClassifier
+from whence.models.files import write_whole
 from whence.text.tokenizer import TOKENIZERS, Tokenizer
 from whence.text.vocabulary import UNKNOWN, Vocabulary
 
@@ -52,19 +51,6 @@ class Pipeline:
         write_whole(folder / "vocabulary.txt", "".join(f"{_escaped(token)}\n" for token in self.vocabulary.tokens).encode())
         write_whole(folder / "model.safetensors", save(weights))
         write_whole(folder / "config.json", (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under another name first, so that it is never there in part."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def load_pipeline(directory: str | Path, *, name: str | None = None) -> Pipeline:

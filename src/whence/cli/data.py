@@ -1,0 +1,23 @@
+"""`whence data`: fetches data sets, when asked to."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+data = typer.Typer(help="Fetch data sets.", no_args_is_help=True)
+
+
+@data.callback()
+def options() -> None:
+    """Fetch data sets."""
+
+
+@data.command()
+def sst(
+    output: Annotated[Path | None, typer.Option(help="The folder to put it in; the user's cache otherwise.")] = None,
+) -> None:
+    """Download the Stanford Sentiment Treebank and check its hash."""
+    from whence.data.download import download_sst
+
+    print(f"SST is in {download_sst(output)}")

@@ -1,0 +1,166 @@
+"""`whence explain`: texts in, explanations out, in any of the formats."""
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whence.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from whence.explanation import Explanation
+    from whence.methods.method import Method
+    from whence.models.pipeline import Pipeline
+
+
+class Format(StrEnum):
+    """What an explanation can be printed as."""
+
+    terminal = "terminal"
+    html = "html"
+    json = "json"
+    latex = "latex"
+    svg = "svg"
+
+
+class MethodName(StrEnum):
+    """The methods by their short names."""
+
+    lrp = "lrp"
+    sa = "sa"
+    gi = "gi"
+
+
+def explain(
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to explain; without any, lines of standard input.")] = None,
+    file: Annotated[Path | None, typer.Option(help="A file with a text in every line.")] = None,
+    model: Annotated[str, typer.Option(help="A bundled model, a folder, or package.module:factory.")] = "sst-bilstm",
+    method: Annotated[list[MethodName] | None, typer.Option(help="May be given several times.")] = None,
+    target: Annotated[str, typer.Option(help="A class, by name or number; predicted; or all.")] = "predicted",
+    epsilon: Annotated[float, typer.Option(help="LRP's stabiliser.")] = 1e-3,
+    delta: Annotated[float, typer.Option(help="The part of biases that LRP shares out.")] = 0.0,
+    format: Annotated[Format, typer.Option(help="How to print.")] = Format.terminal,
+    output: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
+) -> None:
+    """Show which words spoke for a decision and which against it."""
+    given = _texts(texts, file)
+    methods = _methods(method or [MethodName.lrp], epsilon, delta)
+    pipeline = _pipeline(model)
+    from whence._explain import explain as explain_texts
+
+    chosen = int(target) if target.lstrip("-").isdigit() else target
+    by_method = [explain_texts(pipeline, given, target=chosen, method=each) for each in methods]
+    per_text = len(by_method[0]) // len(given)
+    groups = [[e for found in by_method for e in found[n * per_text : (n + 1) * per_text]] for n in range(len(given))]
+    _print(groups, format, output)
+
+
+def _texts(texts: list[str] | None, file: Path | None) -> list[str]:
+    given = list(texts or [])
+    if file is not None:
+        given += _lines(file)
+    elif not given:
+        if sys.stdin.isatty():
+            raise InputError("there is no text; give one as an argument, by --file, or on standard input")
+        given = [line for line in _decoded(sys.stdin.buffer.read(), "standard input").splitlines() if line.strip()]
+    if not given:
+        raise InputError("there is no text: not one line with a word in it")
+    return given
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    return [line for line in _decoded(content, str(path)).splitlines() if line.strip()]
+
+
+def _decoded(content: bytes, name: str) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is not UTF-8 text (byte {error.start}); it must hold one text in every line") from None
+    if "\0" in text:
+        raise InputError(f"{name} is a binary file; it must hold one text in every line")
+    return text
+
+
+def _methods(names: list[MethodName], epsilon: float, delta: float) -> "list[Method]":
+    from whence.methods.gradient_input import GradientXInput
+    from whence.methods.lrp import LRP
+    from whence.methods.sensitivity import SensitivityAnalysis
+
+    made = {"lrp": lambda: LRP(epsilon=epsilon, delta=delta), "sa": SensitivityAnalysis, "gi": GradientXInput}
+    return [made[name]() for name in names]
+
+
+def _pipeline(model: str) -> "Pipeline":
+    """A bundled or saved pipeline, or what the user's own factory returns."""
+    from whence.models.bundled import load_any
+    from whence.models.pipeline import Pipeline
+
+    module, _, factory = model.partition(":")
+    if not factory or Path(model).exists():
+        return load_any(model)
+    import importlib
+
+    sys.path.insert(0, "")
+    try:
+        made = getattr(importlib.import_module(module), factory)()
+    except ImportError as error:
+        raise ModelError(f"{model!r} cannot be imported: {error}") from None
+    except Exception as error:
+        raise ModelError(f"{model!r} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(made, Pipeline):
+        raise ModelError(f"{model!r} returned a {type(made).__name__}; it must return a whence.Pipeline")
+    return made
+
+
+def _print(groups: "list[list[Explanation]]", format: Format, output: Path | None) -> None:
+    if format is Format.terminal and output is None:
+        from rich.console import Console
+
+        from whence.render.terminal import print_on
+
+        console = Console(highlight=False)
+        for n, group in enumerate(groups):
+            if n:
+                console.rule(style="dim")
+            print_on(console, group)
+        return
+    content = _rendered(groups, format)
+    if output is None:
+        sys.stdout.write(content)
+    else:
+        from whence.models.files import write_whole
+
+        if not output.parent.is_dir():
+            raise InputError(f"{output.parent} is no folder; make it first, or write somewhere else")
+        write_whole(output, content.encode("utf-8", errors="replace"))
+
+
+def _rendered(groups: "list[list[Explanation]]", format: Format) -> str:
+    everything = [explanation for group in groups for explanation in group]
+    if format is Format.json:
+        return "".join(json.dumps(explanation.to_dict()) + "\n" for explanation in everything)
+    if format is Format.html:
+        from whence.render.html import page
+
+        return page(groups)
+    if format is Format.latex:
+        from whence.render.latex import latex
+
+        return latex(everything)
+    if format is Format.svg:
+        from whence.render.svg import svg
+
+        if len(everything) != 1:
+            raise InputError(f"a picture shows one explanation, and there are {len(everything)}; use --format html for many")
+        return svg(everything[0])
+    from whence.render.terminal import terminal
+
+    return "".join(terminal(explanation, colour=False, width=100) for explanation in everything)

@@ -1,0 +1,61 @@
+"""`whence train`: a sentiment model from SST."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class CellName(StrEnum):
+    """The recurrent cells."""
+
+    lstm = "lstm"
+    gru = "gru"
+    rnn = "rnn"
+
+
+class LevelName(StrEnum):
+    """What a model reads."""
+
+    word = "word"
+    char = "char"
+
+
+def train(
+    output: Annotated[Path, typer.Option(help="The folder to save the model in; a stopped run is taken up from there.")],
+    sst: Annotated[Path | None, typer.Option(help="The folder of SST's tree files.")] = None,
+    cell: Annotated[CellName, typer.Option(help="The recurrent cell.")] = CellName.lstm,
+    level: Annotated[LevelName, typer.Option(help="Words or characters.")] = LevelName.word,
+    vectors: Annotated[Path | None, typer.Option(help="Word vectors to start from: GloVe-style text, or npz.")] = None,
+    seed: Annotated[int, typer.Option(help="For everything random.")] = 0,
+    epochs: Annotated[int | None, typer.Option(help="How often to go through the data.", min=1)] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+) -> None:
+    """Train a sentiment model on the Stanford Sentiment Treebank."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from whence.data.sst import find_sst
+    from whence.experiments.train_sst import train_sst
+
+    folder = find_sst(sst)
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("loss {task.fields[loss]:.3f}"), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("training", total=None, loss=float("nan"))
+        pipeline = train_sst(
+            folder,
+            output,
+            cell=cell.value,
+            level=level.value,
+            vectors=vectors,
+            seed=seed,
+            epochs=epochs,
+            device=device,
+            progress=lambda done, total, loss: bar.update(task, completed=done, total=total, loss=loss),
+        )
+    for split in ("dev", "test"):
+        found = pipeline.record[split]
+        print(f"{split}: {100 * found['five']:.1f} % of five classes, {100 * found['binary']:.1f} % binary")
+    print(f"saved in {output}")

@@ -1,0 +1,1 @@
+"""Work that brings data, models and explanations together."""

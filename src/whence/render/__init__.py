@@ -1,0 +1,1 @@
+"""Explanations in, strings and figures out; all from one colour scale."""

@@ -1,0 +1,92 @@
+"""Explanations as a web page that needs nothing else: no script, no fetch; readable in light, in dark and on paper."""
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+from whence.explanation import Explanation
+from whence.render.colour import AGAINST, FOR, method_label, shades, visible
+
+STYLE = """
+:root { color-scheme: light dark; }
+.whence { font: 16px/1.9 system-ui, sans-serif; max-width: 48rem; margin: 1.5rem auto; padding: 0 1rem; }
+.whence .text { margin: .3rem 0 1rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+.whence .t { border-radius: .2em; padding: .12em .05em; }
+.whence .u { text-decoration: underline dotted; }
+.whence .s { color: #fff; }
+.whence .head, .whence .legend { font-size: .85em; opacity: .85; }
+.whence table { border-collapse: collapse; font-size: .9em; line-height: 1.5; }
+.whence td { padding: 0 .6rem 0 0; font-variant-numeric: tabular-nums; }
+.whence td.n { text-align: right; }
+.whence .bar { display: inline-block; height: .7em; background: currentColor; opacity: .45; }
+.whence tr.p { font-weight: bold; }
+@media print { .whence, .whence * { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
+"""
+
+
+def fragment(explanation: Explanation) -> str:
+    """One explained text as HTML, without a page around it or a style."""
+    head = f"{escape(method_label(explanation))} for <b>{_safe(explanation.target)}</b>, score {explanation.score:+.3f}"
+    return f'<div class="head">{head}</div><div class="text" dir="auto">{_heatmap(explanation)}</div>'
+
+
+def notebook(explanation: Explanation) -> str:
+    """For a notebook cell."""
+    return (
+        f'<style>{STYLE}</style><div class="whence">{fragment(explanation)}{_scores(explanation)}{_legend([explanation])}</div>'
+    )
+
+
+def page(groups: Sequence[Sequence[Explanation]], *, title: str = "whence") -> str:
+    """A whole page: for every text its explanations, then its scores."""
+    sections = "".join("<section>" + "".join(map(fragment, group)) + _scores(group[0]) + "</section><hr>" for group in groups)
+    everything = [explanation for group in groups for explanation in group]
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_safe(title)}</title><style>{STYLE}</style></head>"
+        f'<body><main class="whence">{_legend(everything)}{sections}</main></body></html>\n'
+    )
+
+
+def _safe(text: str) -> str:
+    return escape(visible(text), quote=True)
+
+
+def _heatmap(explanation: Explanation) -> str:
+    strong = shades(explanation)
+    parts: list[str] = []
+    for piece, number in explanation.pieces():
+        if number is None:
+            parts.append(_safe(piece))
+            continue
+        shade = strong[number]
+        red, green, blue = shade.full
+        kinds = "t" + (" s" if shade.needs_white_text else "") + (" u" if explanation.unknown[number] else "")
+        note = f"{explanation.relevance[number]:+.4f}" + (", not in the vocabulary" if explanation.unknown[number] else "")
+        colour = f"background:rgba({red},{green},{blue},{shade.strength:.3f})"
+        parts.append(f'<span class="{kinds}" style="{colour}" title="{note}">{_safe(piece)}</span>')
+    return "".join(parts)
+
+
+def _scores(explanation: Explanation) -> str:
+    largest = max(explanation.scores.values())
+    weights = {name: math.exp(score - largest) for name, score in explanation.scores.items()}
+    total = sum(weights.values())
+    rows = "".join(
+        f'<tr class="{"p" if name == explanation.predicted else ""}"><td>{_safe(name)}</td><td class="n">{score:+.3f}</td>'
+        f'<td class="n">{100 * weights[name] / total:.1f} %</td>'
+        f'<td><span class="bar" style="width:{8 * weights[name] / total:.2f}rem"></span></td></tr>'
+        for name, score in explanation.scores.items()
+    )
+    return f"<table>{rows}</table>"
+
+
+def _legend(explanations: Sequence[Explanation]) -> str:
+    def swatch(colour: tuple[int, int, int], word: str) -> str:
+        return f'<span class="t s" style="background:rgb{colour}">&nbsp;{word}&nbsp;</span>'
+
+    marks = swatch(FOR, "for") + (" " + swatch(AGAINST, "against") if any(e.is_signed for e in explanations) else "")
+    unknown = " · dotted line: not in the vocabulary" if any(any(e.unknown) for e in explanations) else ""
+    return f'<p class="legend">{marks} the target · full colour at each text\'s largest relevance{unknown}</p>'

@@ -1,0 +1,82 @@
+"""Explanations as a LaTeX document: a coloured box for every token, with nothing but LaTeX's own color package."""
+
+from collections.abc import Sequence
+
+from whence.explanation import Explanation
+from whence.render.colour import method_label, shades, visible
+
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "'": r"\textquotesingle{}",
+    "`": r"\textasciigrave{}",
+    "-": "{-}",
+    "‘": "`",
+    "’": "'",
+    "“": "``",
+    "”": "''",
+    "—": "---",
+    "–": "--",
+    "…": r"\dots{}",
+    "ε": r"$\varepsilon$",
+    "δ": r"$\delta$",
+    "×": r"$\times$",
+}
+
+HEAD = r"""\documentclass{article}
+\usepackage[utf8]{inputenc}
+\usepackage[T1]{fontenc}
+\usepackage{textcomp}
+\usepackage{color}
+\setlength{\parindent}{0pt}
+\setlength{\fboxsep}{1.5pt}
+\newcommand{\token}[3]{\colorbox[rgb]{#1}{\strut\textcolor{#2}{#3}}\allowbreak}
+\begin{document}
+\raggedright
+"""
+
+
+def latex(explanations: Sequence[Explanation]) -> str:
+    """A document that compiles as it is."""
+    return HEAD + "\n\n\\bigskip\n".join(map(_paragraph, explanations)) + "\n\\end{document}\n"
+
+
+def _paragraph(explanation: Explanation) -> str:
+    strong = shades(explanation)
+    label = f"{method_label(explanation)} for {explanation.target}, score {explanation.score:+.3f}"
+    parts = [f"{{\\small {escaped(label)}}}\\\\[2pt]\n"]
+    for piece, number in explanation.pieces():
+        if number is None:
+            parts.append("\\par\n" if "\n" in piece else " \\ ")
+            continue
+        colour = ",".join(f"{part / 255:.3f}" for part in strong[number].mixed())
+        ink = "white" if strong[number].needs_white_text else "black"
+        parts.append(f"\\token{{{colour}}}{{{ink}}}{{{escaped(piece)}}}")
+    return "".join(parts)
+
+
+def escaped(text: str) -> str:
+    """Text that LaTeX prints as it stands; what its fonts do not have, by number."""
+    return "".join(_character(character) for character in visible(text))
+
+
+def _character(character: str) -> str:
+    if character in SPECIAL:
+        return SPECIAL[character]
+    if character in " \t\n":
+        return r"\ "
+    if 32 < ord(character) < 127 or "À" <= character <= "ÿ":
+        return character
+    return f"{{\\small[U+{ord(character):04X}]}}"

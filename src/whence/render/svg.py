@@ -1,0 +1,71 @@
+"""An explanation as an SVG picture, its text as text."""
+
+import unicodedata
+from xml.sax.saxutils import escape, quoteattr
+
+from whence.explanation import Explanation
+from whence.render.colour import Shade, hexadecimal, method_label, shades, visible
+
+SIZE, ADVANCE, LINE, COLUMNS = 16, 9.7, 28, 80  # of a monospaced font, in pixels; columns of a line
+
+
+def svg(explanation: Explanation) -> str:
+    """The heatmap in lines of at most 80 columns."""
+    boxes: list[str] = []
+    row, column = 0, 0
+    strong = shades(explanation)
+    for piece, number in explanation.pieces():
+        for part in _lines(_legal(piece)):
+            if part == "\n":
+                row, column = row + 1, 0
+                continue
+            width = _columns(part)
+            if column and column + width > COLUMNS:
+                row, column = row + 1, 0
+                if number is None:
+                    continue
+            if number is not None:
+                boxes.append(_token(explanation, number, part, strong[number], row, column, width))
+            elif part.strip():
+                boxes.append(_text(part, row, column, "black"))
+            column += width
+    height = (row + 2) * LINE + 12
+    label = f"{method_label(explanation)} for {explanation.target}, score {explanation.score:+.3f}"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{COLUMNS * ADVANCE + 24:.0f}" height="{height}" '
+        f'font-family="monospace" font-size="{SIZE}" role="img" aria-label={quoteattr(_legal(label))}>'
+        f'<rect width="100%" height="100%" fill="white"/>'
+        f'<text x="12" y="20" font-size="12" fill="#555">{escape(_legal(label))}</text>{"".join(boxes)}</svg>\n'
+    )
+
+
+def _legal(text: str) -> str:
+    """Without what XML does not allow."""
+    return "".join(
+        c for c in visible(text).replace("\t", "    ") if c == "\n" or (ord(c) >= 32 and ord(c) not in (0xFFFE, 0xFFFF))
+    )
+
+
+def _lines(text: str) -> list[str]:
+    """A piece cut where lines end, and every 80 columns."""
+    parts: list[str] = []
+    for n, line in enumerate(text.split("\n")):
+        parts += ["\n"] if n else []
+        parts += [line[k : k + COLUMNS // 2] for k in range(0, len(line), COLUMNS // 2)] if _columns(line) > COLUMNS else [line]
+    return [part for part in parts if part]
+
+
+def _columns(text: str) -> int:
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _text(part: str, row: int, column: int, colour: str) -> str:
+    x, y = 12 + column * ADVANCE, (row + 2) * LINE
+    return f'<text x="{x:.1f}" y="{y}" fill="{colour}" xml:space="preserve">{escape(part)}</text>'
+
+
+def _token(explanation: Explanation, number: int, part: str, shade: Shade, row: int, column: int, width: int) -> str:
+    x, y = 12 + column * ADVANCE, (row + 2) * LINE - 20
+    box = f'<rect x="{x:.1f}" y="{y}" width="{width * ADVANCE:.1f}" height="26" rx="3" fill="{hexadecimal(shade.mixed())}"/>'
+    note = f"<title>{explanation.relevance[number]:+.4f}</title>"
+    return f"<g>{note}{box}{_text(part, row, column, 'white' if shade.needs_white_text else 'black')}</g>"

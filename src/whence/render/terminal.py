@@ -1,0 +1,105 @@
+"""Explanations for a terminal: coloured where it can, marked with signs where it cannot."""
+
+import math
+from collections.abc import Sequence
+from io import StringIO
+
+from rich.console import Console
+from rich.text import Text
+
+from whence.explanation import Explanation
+from whence.render.colour import method_label, shades, visible
+
+BAR = 24
+
+
+def terminal(explanation: Explanation, *, width: int | None = None, colour: bool | None = None) -> str:
+    """A text with its words coloured, a legend, the scores as bars and what was absorbed.
+
+    `colour` None asks the terminal (NO_COLOR, TERM, whether it is one); `width` None takes its own.
+    """
+    buffer = StringIO()
+    seen = Console()  # what the terminal can do
+    if colour is None:
+        colour = seen.color_system is not None and not seen.no_color and seen.is_terminal
+    console = Console(
+        file=buffer,
+        width=width or seen.width,
+        highlight=False,
+        force_terminal=colour,
+        no_color=not colour,
+        color_system=("256" if seen.color_system in ("256", "standard") else "truecolor") if colour else None,
+    )
+    print_on(console, [explanation])
+    return buffer.getvalue()
+
+
+def print_on(console: Console, explanations: Sequence[Explanation]) -> None:
+    """Print explanations of one text, its scores once."""
+    first = explanations[0]
+    for explanation in explanations:
+        head = Text(f"{method_label(explanation)} for ", style="dim")
+        head.append(explanation.target, style="bold")
+        head.append(f", score {explanation.score:+.3f}")
+        console.print(head)
+        console.print(heatmap(explanation, marked=console.color_system is None or console.no_color))
+        console.print()
+    console.print(scores(first))
+    console.print(legend(first, marked=console.color_system is None or console.no_color))
+
+
+def heatmap(explanation: Explanation, *, marked: bool) -> Text:
+    """The text as the user wrote it, each token on its colour; `marked` puts signs around strong ones instead."""
+    line = Text()
+    strong = shades(explanation)
+    for piece, number in explanation.pieces():
+        shown = visible(piece)
+        if number is None:
+            line.append(shown)
+            continue
+        shade = strong[number]
+        if marked:
+            sign = "" if shade.strength < 0.15 else ("+" if shade.is_for else "-") * (1 + (shade.strength > 0.5))
+            shown = f"[{sign}{shown}]" if sign else shown
+            line.append(shown + ("?" if explanation.unknown[number] else ""))
+            continue
+        ink = "white" if shade.needs_white_text else "black"
+        style = f"{ink} on rgb({','.join(map(str, shade.mixed()))})" + (" underline" if explanation.unknown[number] else "")
+        line.append(shown, style=style)
+    return line
+
+
+def scores(explanation: Explanation) -> Text:
+    """A bar for every class, as long as its probability."""
+    largest = max(explanation.scores.values())
+    weights = {name: math.exp(score - largest) for name, score in explanation.scores.items()}
+    total = sum(weights.values())
+    width = max(len(name) for name in explanation.scores)
+    lines = Text()
+    for name, score in explanation.scores.items():
+        share = weights[name] / total
+        bar = "█" * round(BAR * share)
+        style = "bold" if name == explanation.predicted else ""
+        lines.append(f"  {visible(name):<{width}}  {score:+7.3f}  {100 * share:5.1f} %  {bar}\n", style=style)
+    lines.rstrip()
+    return lines
+
+
+def legend(explanation: Explanation, *, marked: bool) -> Text:
+    """What the colours or signs mean."""
+    line = Text("\n")
+    if marked:
+        line.append("  [++word] [+word] for, [--word] [-word] against the target")
+        note = ", word? not in the vocabulary"
+    else:
+        line.append(" for ", style="white on rgb(178,24,43)")
+        if explanation.is_signed:
+            line.append(" against ", style="white on rgb(33,102,172)")
+        line.append(" the target")
+        note = ", underlined: not in the vocabulary"
+    if any(explanation.unknown):
+        line.append(note)
+    if explanation.absorbed:
+        words, rest = sum(explanation.relevance), sum(explanation.absorbed.values())
+        line.append(f"; words {words:+.3f} + absorbed {rest:+.3f} = score {explanation.score:+.3f}", style="dim")
+    return line

@@ -1,0 +1,182 @@
+"""The command: what it prints, what it refuses, and how it ends."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TEXT = "neither funny nor suspenseful nor particularly well-drawn ."
+WHENCE = [sys.executable, "-c", "from whence.cli.main import main; main()"]
+
+
+def run(*args: str, stdin: bytes | None = None, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*WHENCE, *args],
+        input=stdin if stdin is not None else b"",
+        capture_output=True,
+        timeout=300,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "80", **env},
+        check=False,
+    )
+    return subprocess.CompletedProcess(args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_help_needs_no_torch() -> None:
+    code = "import sys; sys.argv=['whence','--help']\nfrom whence.cli.main import main\ntry: main()\nexcept SystemExit: pass\n"
+    code += "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+    assert "Explain recurrent models" in run("--help").stdout or "Whence does" in run("--help").stdout
+
+
+def test_json_has_its_keys_and_balances() -> None:
+    done = run("explain", TEXT, "good", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    first, second = (json.loads(line) for line in done.stdout.splitlines())
+    assert list(first) == ["text", "tokens", "relevance", "scores", "predicted", "target", "method", "absorbed", "model"]
+    assert first["text"] == TEXT
+    assert first["method"]["name"] == "lrp"
+    assert first["method"]["epsilon"] == 1e-3
+    assert len(first["tokens"]) == len(first["relevance"]) == 8
+    for found in (first, second):
+        total = sum(found["relevance"]) + sum(found["absorbed"].values())
+        assert total == pytest.approx(found["scores"][found["target"]], abs=1e-4)
+
+
+def test_red_and_blue_words() -> None:
+    done = run("explain", TEXT, FORCE_COLOR="1", COLORTERM="truecolor", TERM="xterm-256color")
+    assert done.returncode == 0, done.stderr
+    colours = {tuple(map(int, c)) for c in re.findall(r"48;2;(\d+);(\d+);(\d+)", done.stdout)}
+    assert any(red > blue + 50 for red, _, blue in colours)
+    assert any(blue > red + 30 for red, _, blue in colours)
+
+
+def test_files_standard_input_and_several_methods(tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("good film\n\nbad film\n", encoding="utf-8")
+    found = [
+        json.loads(line)
+        for line in run("explain", "--file", str(tmp_path / "texts.txt"), "--format", "json").stdout.splitlines()
+    ]
+    assert [each["text"] for each in found] == ["good film", "bad film"]
+    both = run("explain", "--method", "lrp", "--method", "sa", "--format", "json", stdin=b"good film\nbad film\n")
+    names = [(each["text"], each["method"]["name"]) for each in map(json.loads, both.stdout.splitlines())]
+    assert names == [("good film", "lrp"), ("good film", "sa"), ("bad film", "lrp"), ("bad film", "sa")]
+    everything = run("explain", "good film", "--target", "all", "--format", "json")
+    assert json.loads(everything.stdout.splitlines()[0])["target"] == "very negative"
+    assert len(everything.stdout.splitlines()) == 5
+
+
+@pytest.mark.parametrize("format", ["html", "latex", "svg", "json", "terminal"])
+def test_output_files_appear_whole(tmp_path: Path, format: str) -> None:
+    done = run("explain", TEXT, "--format", format, "--output", str(tmp_path / "out"), "--model", "sst-bigru", "--target", "3")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "suspenseful" in (tmp_path / "out").read_text(encoding="utf-8")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("explain", ""), "is empty: there is no word to explain"),
+        (("explain", "good", "--model", "sst-gpt"), "there is no model 'sst-gpt'; bundled are sst-bilstm"),
+        (("explain", "good", "--target", "great"), "there is no class 'great'; sst-bilstm knows very negative"),
+        (("explain", "good", "--target", "9"), "target 9 does not exist"),
+        (("explain", "--file", "no-such-file"), "no-such-file cannot be read: No such file or directory"),
+        (("explain", "--file", "."), "cannot be read: Is a directory"),
+        (("explain", "--file", sys.executable), "is not UTF-8 text|is a binary file"),
+        (("explain", "good", "--epsilon", "-1"), "epsilon is -1.0; a stabiliser must be"),
+        (("explain", "good", "bad", "--format", "svg"), "a picture shows one explanation, and there are 2"),
+        (("explain", "good", "--output", "no/such/folder/x"), "is no folder; make it first"),
+        (("explain", "good", "--model", "no.such.module:factory"), "cannot be imported"),
+        (("explain", "good", "--model", "json:loads"), "'json:loads' failed: TypeError"),
+        (("explain",), "there is no text: not one line with a word in it"),
+        (("explain", "good", "--format", "pdf"), "'pdf' is not one of 'terminal', 'html'.*see whence --help"),
+        (("train", "--output", "x", "--sst", "nowhere"), "SST is not in nowhere"),
+    ],
+)
+def test_a_wrong_call_gets_a_line_and_exit_code_2(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    done = run(*args, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert re.search(message, done.stderr.replace("\n", " "))
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_of_the_users_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import whence\ndef factory():\n    return whence.load('sst-bigru')\n", encoding="utf-8")
+    done = run("explain", "good", "--model", "mine:factory", "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["model"] == "sst-bigru"
+
+
+def test_hostile_text_on_the_terminal() -> None:
+    done = run("explain", "\x1b]0;title\x07 <script> \u202e 😀 שלום", NO_COLOR="1")
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    assert "\u202e" not in done.stdout
+    assert "<script>" in done.stdout.replace("[", "").replace("]", "").replace("+", "").replace("?", "").replace("-", "")
+
+
+def test_models_lists_figures() -> None:
+    found = run("models").stdout
+    assert "sst-bilstm" in found
+    assert "50.8 %" in found
+
+
+def test_training_goes_on_after_a_kill(tmp_path: Path) -> None:
+    """A run stopped after its first epoch and taken up again ends with the very same weights as one that was not."""
+    trees = [
+        "(4 (3 good) (2 film))",
+        "(0 (1 bad) (2 film))",
+        "(2 (2 a) (2 film))",
+        "(3 (2 not) (1 bad))",
+        "(1 (2 not) (3 good))",
+    ] * 3
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.txt").write_text("\n".join(trees) + "\n", encoding="utf-8")
+    common = ("--sst", str(tmp_path), "--seed", "3", "--cell", "gru")
+    assert run("train", *common, "--epochs", "3", "--output", str(tmp_path / "whole")).returncode == 0
+    code = (
+        "from pathlib import Path; import os, signal\n"
+        "from whence.models.training import Trainer; from whence.experiments.train_sst import train_sst\n"
+        "write = Trainer.write\n"
+        "def killed(self, path):\n    write(self, path)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Trainer.write = killed\n"
+        f"train_sst(Path({str(tmp_path)!r}), Path({str(tmp_path / 'cut')!r}), cell='gru', seed=3, epochs=3)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == -9
+    assert {path.name for path in (tmp_path / "cut").iterdir()} == {"checkpoint.safetensors"}
+    other = run("train", *common, "--epochs", "4", "--output", str(tmp_path / "cut"))
+    assert other.returncode == 2
+    assert "is of a run with other settings" in other.stderr
+    done = run("train", *common, "--epochs", "3", "--output", str(tmp_path / "cut"))
+    assert done.returncode == 0, done.stderr
+    assert "% of five classes" in done.stdout
+    assert (tmp_path / "cut" / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
+    assert not (tmp_path / "cut" / "checkpoint.safetensors").exists()
+    found = run("explain", "good film", "--model", str(tmp_path / "cut"), "--format", "json")
+    assert json.loads(found.stdout)["tokens"] == ["good", "film"]
+
+
+def test_vectors_and_characters(tmp_path: Path) -> None:
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.txt").write_text("(4 (3 good) (2 film))\n(0 (1 bad) (2 film))\n" * 20, encoding="utf-8")
+    (tmp_path / "vectors.txt").write_text("good 1 2 3\nbad -1 0 2\nzebra 0 0 1\n", encoding="utf-8")
+    common = ("train", "--sst", str(tmp_path), "--epochs", "1")
+    done = run(*common, "--vectors", str(tmp_path / "vectors.txt"), "--output", str(tmp_path / "a"))
+    assert done.returncode == 0, done.stderr
+    assert "zebra" in (tmp_path / "a" / "vocabulary.txt").read_text(encoding="utf-8")
+    record = json.loads((tmp_path / "a" / "config.json").read_text(encoding="utf-8"))["training"]
+    assert {"data", "recipe", "dev", "test", "seconds", "vectors"} <= set(record)
+    (tmp_path / "broken.txt").write_text("good one two\n", encoding="utf-8")
+    broken = run(*common, "--vectors", str(tmp_path / "broken.txt"), "--output", str(tmp_path / "b"))
+    assert broken.returncode == 2
+    assert "holds no word vectors" in broken.stderr
+    characters = run(*common, "--level", "char", "--output", str(tmp_path / "c"))
+    assert characters.returncode == 0, characters.stderr

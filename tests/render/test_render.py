@@ -1,0 +1,152 @@
+"""Explanations shown: every character there, none of them doing anything."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import whence
+from whence.explanation import Explanation
+from whence.render.colour import AGAINST, FOR, shades, visible
+from whence.render.html import notebook, page
+from whence.render.latex import latex
+from whence.render.svg import svg
+from whence.render.terminal import terminal
+from whence.text.tokenizer import TreebankTokenizer
+
+HOSTILE = [
+    "<script>alert('x')</script> & \"quotes\" </style><img src=x onerror=alert(1)>",
+    "\x1b[31mred\x1b[0m \x07bell \x9b31m \x00 nul",
+    "\\input{/etc/passwd} $x^2$ 50% #1 a_b ~tilde {brace} & ^",
+    "emoji 😀👩‍👩‍👧 family, 日本語の文, עברית and العربية \u202eturned\u202c",
+    "lone \ud800 surrogate \ufffe",
+    "Title:\n  indented\tline\r\n\nlast",
+    "x" * 300 + " " + "y" * 200,
+]
+
+
+def explained(text: str) -> Explanation:
+    tokens = TreebankTokenizer().tokens(text)
+    return Explanation(
+        text=text,
+        tokens=tuple(text[t.start : t.end] for t in tokens),
+        spans=tuple((t.start, t.end) for t in tokens),
+        unknown=tuple(n % 3 == 0 for n in range(len(tokens))),
+        relevance=tuple((-1) ** n * (n + 1) / 7 for n in range(len(tokens))),
+        scores={"<no>": -1.0, "yes & no": 2.0},
+        predicted="yes & no",
+        target="<no>",
+        method={"name": "lrp", "epsilon": 1e-3, "delta": 0.0},
+        absorbed={"head.bias": 0.25},
+        model="tiny",
+    )
+
+
+class Reader(HTMLParser):
+    """Collects text and tags."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        assert not any(name.startswith("on") for name, _ in attrs)
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def read(markup: str) -> Reader:
+    reader = Reader()
+    reader.feed(markup)
+    return reader
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_html_is_inert_and_complete(text: str) -> None:
+    explanation = explained(text)
+    for markup in (page([[explanation]]), notebook(explanation)):
+        reader = read(markup)
+        assert not {"script", "img", "iframe", "link"} & set(reader.tags)
+        assert visible(text).replace("\r\n", "\n") in "".join(reader.text).replace("\r\n", "\n")
+        markup.encode("utf-8")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_svg_is_well_formed_and_complete(text: str) -> None:
+    root = ElementTree.fromstring(svg(explained(text)).encode("utf-8"))
+    shown = "".join(node.text or "" for node in root.iter("{http://www.w3.org/2000/svg}text"))
+    for word in ("script", "red", "input", "emoji", "surrogate", "indented"):
+        assert (word in text) <= (word in shown)
+    assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("colour", [True, False])
+def test_the_terminal_shows_no_foreign_escape(text: str, colour: bool) -> None:
+    found = terminal(explained(text), colour=colour, width=60)
+    rest = re.sub(r"\x1b\[[0-9;]*m", "", found)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", rest)
+    assert ("\x1b[" in found) == colour
+    assert "yes & no" in rest
+    assert "\x1b[31m" not in found.replace(";31m", "")
+
+
+@settings(max_examples=300)
+@given(text=st.text(min_size=1).filter(lambda text: bool(text.strip())))
+def test_any_text_can_be_shown(text: str) -> None:
+    explanation = explained(text)
+    ElementTree.fromstring(svg(explanation).encode("utf-8"))
+    assert visible(text).replace("\r", "\n") in "".join(read(page([[explanation]])).text).replace("\r", "\n")
+    terminal(explanation, colour=True, width=40).encode("utf-8")
+    latex([explanation]).encode("utf-8")
+    json.loads(json.dumps(explanation.to_dict()))
+
+
+def test_colours_are_full_at_the_largest_relevance() -> None:
+    explanation = explained("one two three")
+    strengths = shades(explanation)
+    assert [shade.is_for for shade in strengths] == [True, False, True]
+    assert strengths[2].strength == 1.0
+    assert strengths[2].mixed() == FOR
+    assert strengths[1].full == AGAINST
+    assert strengths[0].strength == pytest.approx(1 / 3)
+
+
+def test_without_any_relevance_nothing_is_coloured() -> None:
+    still = Explanation("a", ("a",), ((0, 1),), (False,), (0.0,), {"x": 0.0}, "x", "x", {"name": "lrp"})
+    assert shades(still)[0].strength == 0
+    assert shades(still)[0].mixed() == (255, 255, 255)
+
+
+def test_plain_terminals_get_signs() -> None:
+    found = terminal(explained("one two three four"), colour=False, width=100)
+    assert "[+three]" in found or "[++three]" in found
+    assert "[--four?]" in found or "[--four]" in found
+    assert "words -0.286 + absorbed +0.250" in found.replace("\n", "")
+
+
+def test_printing_and_notebooks(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    explanation = whence.explain(whence.load("sst-bilstm"), "A horrible film.")
+    print(explanation)
+    assert "horrible" in capsys.readouterr().out
+    assert "horrible" in (explanation._repr_html_() or "")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
+def test_latex_compiles(tmp_path: Path) -> None:
+    (tmp_path / "a.tex").write_text(latex([explained(text) for text in HOSTILE]), encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "a.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-2000:].decode(errors="replace")
+    assert (tmp_path / "a.pdf").stat().st_size > 1000

@@ -1,0 +1,245 @@
+"""Pipelines: explained, saved, loaded, and refused when their files are not right."""
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save
+from torch import Tensor, nn
+
+import whence
+from whence.errors import InputError, ModelError, TargetError
+from whence.models.classifier import Architecture, RecurrentClassifier
+from whence.models.pipeline import Pipeline, fingerprint, load_pipeline
+from whence.text.tokenizer import CharacterTokenizer, TreebankTokenizer
+from whence.text.vocabulary import Vocabulary
+
+WORDS = ["good", "bad", "not", "film", ".", "a\\b", "new\nline", "é"]
+TEXTS = ["Not a good film.", "bad", "Not   bad… é <b>", "good good good good good"]
+
+METHODS = [whence.LRP(), whence.LRP(delta=1.0), whence.SensitivityAnalysis(), whence.GradientXInput()]
+
+
+def make(cell: str = "lstm") -> Pipeline:
+    torch.manual_seed(0)
+    vocabulary = Vocabulary(WORDS)
+    module = RecurrentClassifier(Architecture(len(vocabulary), 3, cell, 5, 4))
+    return Pipeline(module.eval(), TreebankTokenizer(), vocabulary, ("no", "maybe", "yes"), name="tiny")
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+@pytest.mark.parametrize(
+    "method", [whence.LRP(), whence.LRP(delta=1.0), whence.SensitivityAnalysis(), whence.GradientXInput()], ids=str
+)
+def test_a_text_is_explained_the_same_alone_and_in_a_batch(cell: str, method: whence.LRP) -> None:
+    pipeline = make(cell)
+    together = whence.explain(pipeline, TEXTS, method=method)
+    for text, explanation in zip(TEXTS, together, strict=True):
+        alone = whence.explain(pipeline, text, method=method)
+        assert alone.tokens == explanation.tokens
+        assert alone.relevance == pytest.approx(explanation.relevance, abs=1e-6)
+        assert "".join(piece for piece, _ in explanation.pieces()) == text
+        assert explanation.predicted == explanation.target == max(explanation.scores, key=explanation.scores.__getitem__)
+        if isinstance(method, whence.LRP):
+            assert sum(alone.relevance) + sum(alone.absorbed.values()) == pytest.approx(alone.score, abs=1e-5)
+
+
+def test_unknown_words_are_marked_and_explained() -> None:
+    explanation = whence.explain(make(), "good zebra")
+    assert explanation.unknown == (False, True)
+    assert explanation.relevance[1] != 0
+
+
+def test_targets_by_name_number_and_all() -> None:
+    pipeline = make()
+    by_name, by_number = (whence.explain(pipeline, TEXTS[0], target=target) for target in ("yes", 2))
+    assert by_name == by_number
+    everything = whence.explain(pipeline, TEXTS, target="all")
+    assert [explanation.target for explanation in everything] == ["no", "maybe", "yes"] * 4
+    assert everything[2].relevance == pytest.approx(by_name.relevance, abs=1e-6)
+    with pytest.raises(TargetError, match="there is no class 'great'; tiny knows no, maybe, yes"):
+        whence.explain(pipeline, "good", target="great")
+    with pytest.raises(TargetError, match="target 3 does not exist: tiny has 3 classes"):
+        whence.explain(pipeline, "good", target=3)
+
+
+@pytest.mark.parametrize("text", ["", "  \n "])
+def test_an_empty_text_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="the text is empty: there is no word to explain"):
+        whence.explain(make(), text)
+    with pytest.raises(InputError, match="text 1 is empty"):
+        whence.explain(make(), ["good", text])
+    with pytest.raises(InputError, match="text 0 is a int; give a string"):
+        whence.explain(make(), [3])
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+def test_the_directions_add_up(cell: str) -> None:
+    for explanation in whence.explain(make(cell), TEXTS, encoders=True):
+        left, right = explanation.encoders
+        assert [a + b for a, b in zip(left, right, strict=True)] == pytest.approx(explanation.relevance, abs=1e-6)
+        assert left != right
+    with pytest.raises(InputError, match="encoders=True needs LRP"):
+        whence.explain(make(), "good", encoders=True, method=whence.SensitivityAnalysis())
+
+
+class OwnModel(nn.Module):
+    """A user's module: its own layout, no lengths."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.gru, self.out = nn.Embedding(9, 4), nn.GRU(4, 3), nn.Linear(3, 2)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.out(self.gru(self.words(ids.T))[0].amax(0))
+
+
+def test_a_module_of_the_users_own() -> None:
+    torch.manual_seed(1)
+    pipeline = Pipeline(OwnModel(), TreebankTokenizer(), Vocabulary(WORDS), ("no", "yes"))
+    for text, explanation in zip(TEXTS, whence.explain(pipeline, TEXTS), strict=True):
+        alone = whence.explain(pipeline, text)
+        assert alone.relevance == pytest.approx(explanation.relevance, abs=1e-6)
+        assert sum(alone.relevance) + sum(alone.absorbed.values()) == pytest.approx(alone.score, abs=1e-5)
+    with pytest.raises(ModelError, match=r"it must give one score for each of 3 classes"):
+        whence.explain(Pipeline(OwnModel(), TreebankTokenizer(), Vocabulary(WORDS), ("a", "b", "c")), "good")
+    with pytest.raises(ModelError, match=r"has 0 nn.Embedding layers"):
+        whence.explain(Pipeline(nn.Linear(1, 1), TreebankTokenizer(), Vocabulary(WORDS), ("a",)), "good")
+    with pytest.raises(ModelError, match="a OwnModel cannot be saved"):
+        pipeline.save("nowhere")
+
+
+def test_a_saved_pipeline_comes_back(tmp_path: Path) -> None:
+    pipeline = make()
+    pipeline.save(tmp_path / "saved")
+    again = whence.load(tmp_path / "saved")
+    assert again.vocabulary.tokens == pipeline.vocabulary.tokens
+    assert fingerprint(again) == fingerprint(pipeline)
+    assert whence.explain(again, TEXTS[0]).relevance == whence.explain(pipeline, TEXTS[0]).relevance
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "vocabulary.txt",
+    ]
+
+
+def edited(path: Path, change: Callable[[dict], object]) -> None:
+    config = json.loads(path.read_text())
+    change(config)
+    path.write_text(json.dumps(config))
+
+
+def duplicated(path: Path) -> None:
+    content = path.read_bytes()
+    (size,) = struct.unpack_from("<Q", content)
+    header = content[8 : 8 + size].rstrip(b" ")
+    entry = header[1 : header.index(b"},") + 1] if header.startswith(b'{"') else b""
+    doubled = header[:-1] + b"," + entry + b"}"
+    path.write_bytes(struct.pack("<Q", len(doubled)) + doubled + content[8 + size :])
+
+
+def with_weights(path: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
+    from safetensors.torch import load
+
+    weights = load(path.read_bytes())
+    change(weights)
+    path.write_bytes(save(weights))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda d: (d / "config.json").unlink(), r"config.json does not exist; a saved pipeline holds"),
+        (lambda d: (d / "config.json").write_text("{"), "config.json is no pipeline's"),
+        (lambda d: (d / "config.json").write_text("[" * 100_000), "config.json is no pipeline's"),
+        (lambda d: edited(d / "config.json", lambda c: c.pop("classes")), "config.json is no pipeline's"),
+        (
+            lambda d: edited(d / "config.json", lambda c: c["architecture"].update(cell="mamba")),
+            "cell is 'mamba'; known",
+        ),
+        (
+            lambda d: edited(d / "config.json", lambda c: c["architecture"].update(hidden=10**9)),
+            "hidden is 1000000000",
+        ),
+        (lambda d: edited(d / "config.json", lambda c: c["architecture"].update(hidden=-1)), "hidden is -1"),
+        (lambda d: edited(d / "config.json", lambda c: c["architecture"].update(layers=2)), "is no pipeline's"),
+        (lambda d: edited(d / "config.json", lambda c: c.update(tokenizer="eval")), "tokenizer is 'eval'; known are"),
+        (lambda d: edited(d / "config.json", lambda c: c.update(classes=["a", "a", "b"])), "a list of different names"),
+        (lambda d: edited(d / "config.json", lambda c: c.update(classes=["a"])), "names 1 classes for 3 scores"),
+        (
+            lambda d: edited(d / "config.json", lambda c: c["architecture"].update(hidden=5)),
+            r"is \(.*\) torch.float32;",
+        ),
+        (lambda d: (d / "vocabulary.txt").write_text("good\n"), "must hold different tokens, one a line, the first of them"),
+        (lambda d: (d / "vocabulary.txt").write_bytes(b"<unknown>\n\xff\n"), "is not UTF-8 text"),
+        (lambda d: (d / "vocabulary.txt").write_text("<unknown>\ngood\n"), "has 2 tokens; config.json says 9"),
+        (lambda d: (d / "model.safetensors").write_bytes(b"PK not safetensors"), "is no safetensors file"),
+        (lambda d: (d / "model.safetensors").write_bytes(b""), "is no safetensors file"),
+        (lambda d: duplicated(d / "model.safetensors"), "does not hold each weight of the architecture once|is no safetensors"),
+        (
+            lambda d: with_weights(d / "model.safetensors", lambda w: w.pop("head.weight")),
+            "each weight .*head.weight",
+        ),
+        (lambda d: with_weights(d / "model.safetensors", lambda w: w["head.weight"].fill_(float("nan"))), "not finite"),
+        (
+            lambda d: with_weights(d / "model.safetensors", lambda w: w.update({"head.weight": torch.ones(3, 8).long()})),
+            "head.weight is .*int64",
+        ),
+    ],
+)
+def test_a_broken_pipeline_is_refused(tmp_path: Path, spoil: Callable[[Path], object], message: str) -> None:
+    make().save(tmp_path)
+    spoil(tmp_path)
+    with pytest.raises(ModelError, match=message):
+        load_pipeline(tmp_path)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    make().save(tmp_path)
+    with (tmp_path / "model.safetensors").open("r+b") as file:
+        file.truncate(600 * 2**20)
+    with pytest.raises(ModelError, match="has 629145600 bytes; a pipeline's file has at most"):
+        load_pipeline(tmp_path)
+
+
+SAVED: dict[str, bytes] = {}
+
+
+@settings(max_examples=1000)
+@given(data=st.data())
+def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    folder = tmp_path_factory.getbasetemp() / "damaged"
+    if not SAVED:
+        make().save(folder)
+        SAVED.update({path.name: path.read_bytes() for path in folder.iterdir()})
+    name = data.draw(st.sampled_from(sorted(SAVED)))
+    content = bytearray(SAVED[name])
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, min(len(content), 900) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(content)))
+    (folder / name).write_bytes(bytes(content[:cut] if data.draw(st.booleans()) else content))
+    try:
+        assert len(load_pipeline(folder).classes) == 3
+    except ModelError:
+        pass
+    finally:
+        (folder / name).write_bytes(SAVED[name])
+
+
+def test_an_unknown_model_names_the_known() -> None:
+    with pytest.raises(ModelError, match="there is no model 'sst-gpt'; bundled are sst-bilstm, sst-bigru, sst-char-gru"):
+        whence.load("sst-gpt")
+
+
+def test_characters_through_a_pipeline() -> None:
+    torch.manual_seed(0)
+    vocabulary = Vocabulary("abc ")
+    module = RecurrentClassifier(Architecture(len(vocabulary), 2, "gru", 3, 2))
+    explanation = whence.explain(Pipeline(module, CharacterTokenizer(), vocabulary, ("x", "y")), "Ab ?")
+    assert explanation.tokens == ("A", "b", " ", "?")
+    assert explanation.unknown == (False, False, False, True)
