@@ -11,6 +11,7 @@ from whence.explanation import Explanation
 from whence.render.colour import method_label, shades, visible
 
 BAR = 24
+FAINT = 0.08  # a shade below this is left out: a white box on a dark terminal would shout
 
 
 def terminal(explanation: Explanation, *, width: int | None = None, colour: bool | None = None) -> str:
@@ -45,7 +46,7 @@ def print_on(console: Console, explanations: Sequence[Explanation]) -> None:
         console.print(heatmap(explanation, marked=console.color_system is None or console.no_color))
         console.print()
     console.print(scores(first))
-    console.print(legend(first, marked=console.color_system is None or console.no_color))
+    console.print(legend(explanations, marked=console.color_system is None or console.no_color))
 
 
 def heatmap(explanation: Explanation, *, marked: bool) -> Text:
@@ -63,9 +64,9 @@ def heatmap(explanation: Explanation, *, marked: bool) -> Text:
             shown = f"[{sign}{shown}]" if sign else shown
             line.append(shown + ("?" if explanation.unknown[number] else ""))
             continue
-        ink = "white" if shade.needs_white_text else "black"
-        style = f"{ink} on rgb({','.join(map(str, shade.mixed()))})" + (" underline" if explanation.unknown[number] else "")
-        line.append(shown, style=style)
+        ink = "rgb(255,255,255)" if shade.needs_white_text else "rgb(0,0,0)"
+        style = f"{ink} on rgb({','.join(map(str, shade.mixed()))})" if shade.strength >= FAINT else ""
+        line.append(shown, style=style + (" underline" if explanation.unknown[number] else ""))
     return line
 
 
@@ -85,21 +86,22 @@ def scores(explanation: Explanation) -> Text:
     return lines
 
 
-def legend(explanation: Explanation, *, marked: bool) -> Text:
-    """What the colours or signs mean."""
+def legend(explanations: Sequence[Explanation], *, marked: bool) -> Text:
+    """What the colours or signs mean, and where the score went."""
+    is_signed = any(explanation.is_signed for explanation in explanations)
     line = Text("\n")
     if marked:
-        line.append("  [++word] [+word] for, [--word] [-word] against the target")
-        note = ", word? not in the vocabulary"
+        line.append("[++word] [+word] for" + (", [--word] [-word] against" if is_signed else "") + " the target")
     else:
-        line.append(" for ", style="white on rgb(178,24,43)")
-        if explanation.is_signed:
-            line.append(" against ", style="white on rgb(33,102,172)")
+        line.append(" for ", style="rgb(255,255,255) on rgb(178,24,43)")
+        if is_signed:
+            line.append(" against ", style="rgb(255,255,255) on rgb(33,102,172)")
         line.append(" the target")
-        note = ", underlined: not in the vocabulary"
-    if any(explanation.unknown):
-        line.append(note)
-    if explanation.absorbed:
-        words, rest = sum(explanation.relevance), sum(explanation.absorbed.values())
-        line.append(f"; words {words:+.3f} + absorbed {rest:+.3f} = score {explanation.score:+.3f}", style="dim")
+    if any(any(explanation.unknown) for explanation in explanations):
+        line.append("; word? is not in the vocabulary" if marked else "; underlined words are not in the vocabulary")
+    for explanation in explanations:
+        if explanation.absorbed:
+            words, rest = sum(explanation.relevance), sum(explanation.absorbed.values())
+            which = f"{explanation.target}: " if len(explanations) > 1 else ""
+            line.append(f"\n{which}words {words:+.3f} + absorbed {rest:+.3f} = score {explanation.score:+.3f}", style="dim")
     return line
