@@ -63,9 +63,9 @@ def model(name: str, content: bytes) -> None:
 def one(data: bytes) -> None:
     """The first byte says what the others are for."""
     kind, rest = (data[0] if data else 0), data[1:]
-    text = rest.decode("utf-8", errors="surrogatepass" if kind & 64 else "replace") if kind % 16 else ""
-    if kind % 16 == 0:
-        name = FILES[kind // 16 % 3]
+    text = rest.decode("utf-8", errors="surrogatepass" if kind & 64 else "replace") if kind % 64 else ""
+    if kind % 64 == 0:  # the slow one, less often
+        name = FILES[kind // 64 % 3]
         saved = SAVED[name]
         place = len(rest) and rest[0] * 4 % len(saved)
         model(name, saved[:place] + rest[1:] + saved[place + len(rest[1:]) :])

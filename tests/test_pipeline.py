@@ -58,7 +58,7 @@ def test_unknown_words_are_marked_and_explained() -> None:
 def test_targets_by_name_number_and_all() -> None:
     pipeline = make()
     by_name, by_number = (whence.explain(pipeline, TEXTS[0], target=target) for target in ("yes", 2))
-    assert by_name == by_number
+    assert by_name == by_number == whence.explain(pipeline, TEXTS[0], target="YES")
     everything = whence.explain(pipeline, TEXTS, target="all")
     assert [explanation.target for explanation in everything] == ["no", "maybe", "yes"] * 4
     assert everything[2].relevance == pytest.approx(by_name.relevance, abs=1e-6)
@@ -72,9 +72,9 @@ def test_targets_by_name_number_and_all() -> None:
 def test_an_empty_text_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="the text is empty: there is no word to explain"):
         whence.explain(make(), text)
-    with pytest.raises(InputError, match="text 1 is empty"):
+    with pytest.raises(InputError, match="text 2 is empty"):
         whence.explain(make(), ["good", text])
-    with pytest.raises(InputError, match="text 0 is a int; give a string"):
+    with pytest.raises(InputError, match="text 1 is a int; give a string"):
         whence.explain(make(), [3])
 
 
@@ -84,6 +84,9 @@ def test_the_directions_add_up(cell: str) -> None:
         left, right = explanation.encoders
         assert [a + b for a, b in zip(left, right, strict=True)] == pytest.approx(explanation.relevance, abs=1e-6)
         assert left != right
+    one_way = Pipeline(OwnModel(), TreebankTokenizer(), Vocabulary(WORDS), ("no", "yes"))
+    with pytest.raises(InputError, match="reads the words, in both directions"):
+        whence.explain(one_way, "good", encoders=True)
     with pytest.raises(InputError, match="encoders=True needs LRP"):
         whence.explain(make(), "good", encoders=True, method=whence.SensitivityAnalysis())
 
@@ -110,6 +113,13 @@ def test_a_module_of_the_users_own() -> None:
         whence.explain(Pipeline(OwnModel(), TreebankTokenizer(), Vocabulary(WORDS), ("a", "b", "c")), "good")
     with pytest.raises(ModelError, match=r"has 0 nn.Embedding layers"):
         whence.explain(Pipeline(nn.Linear(1, 1), TreebankTokenizer(), Vocabulary(WORDS), ("a",)), "good")
+    with pytest.raises(ModelError, match=r"nn.Embedding has 9 rows for a vocabulary of 10 tokens"):
+        whence.explain(Pipeline(OwnModel(), TreebankTokenizer(), Vocabulary([*WORDS, "more"]), ("a", "b")), "good")
+    for wrong in ("lrp", whence.LRP):
+        with pytest.raises(InputError, match=r"such as method=whence.LRP\(\)"):
+            whence.explain(pipeline, "good", method=wrong)
+    with pytest.raises(InputError, match="texts is a NoneType"):
+        whence.explain(pipeline, None)
     with pytest.raises(ModelError, match="a OwnModel cannot be saved"):
         pipeline.save("nowhere")
 

@@ -45,6 +45,10 @@ def explain(
         pipeline = whence.load("sst-bilstm")
         print(whence.explain(pipeline, "neither funny nor suspenseful"))
     """
+    if method is not None and (isinstance(method, (str, type)) or not hasattr(method, "relevance")):
+        raise InputError(f"method is {method!r}; give a method with its settings, such as method=whence.LRP()")
+    if not isinstance(texts, (str, Sequence)):
+        raise InputError(f"texts is a {type(texts).__name__}; give a string or a list of strings")
     single = isinstance(texts, str)
     given = [texts] if isinstance(texts, str) else list(texts)
     wanted = _target(pipeline, target)
@@ -68,12 +72,15 @@ def _target(pipeline: Pipeline, target: str | int) -> str | int:
         return pipeline.classes.index(target)
     if target in ("predicted", "all"):
         return target
+    folded = [name.casefold() for name in pipeline.classes]
+    if folded.count(str(target).casefold()) == 1:
+        return folded.index(str(target).casefold())
     known = ", ".join(pipeline.classes)
     raise TargetError(f'there is no class {target!r}; {pipeline.name} knows {known}; "predicted" and "all" are possible too')
 
 
 def _tokens(pipeline: Pipeline, text: Any, number: int, *, single: bool) -> list[Token]:
-    which = "the text" if single else f"text {number}"
+    which = "the text" if single else f"text {number + 1}"
     if not isinstance(text, str):
         raise InputError(f"{which} is a {type(text).__name__}; give a string")
     tokens = pipeline.tokenizer.tokens(text)
@@ -120,7 +127,7 @@ def _explained(
     chosen = cast(Target, scores.argmax(1).cpu() if target == "predicted" else target)
     forward = EmbeddedForward(pipeline.module, embedded, (), more, embedding=embedding, ids=ids)
     result = method.relevance(forward, chosen)
-    shares = _directions(method, forward, chosen) if encoders else []
+    shares = _directions(method, forward, chosen, result) if encoders else []
     return [
         _assembled(pipeline, text, tokens, ids[n], scores[n], result, n, target, method, shares)
         for n, (text, tokens) in enumerate(texts)
@@ -131,13 +138,23 @@ def _embedding(pipeline: Pipeline) -> nn.Embedding:
     found = [module for module in pipeline.module.modules() if isinstance(module, nn.Embedding)]
     if len(found) != 1:
         raise ModelError(f"the module has {len(found)} nn.Embedding layers; to explain words it must have one")
+    if found[0].num_embeddings < len(pipeline.vocabulary):
+        raise ModelError(
+            f"the module's nn.Embedding has {found[0].num_embeddings} rows for a vocabulary of {len(pipeline.vocabulary)} tokens, "
+            "the unknown one included"
+        )
     return found[0]
 
 
-def _directions(method: Method, forward: EmbeddedForward, target: Any) -> list[Result]:
+def _directions(method: Method, forward: EmbeddedForward, target: Any, whole: Result) -> list[Result]:
+    """What came through the forward and through the backward direction, two results that add up to the whole."""
     if not isinstance(method, LRP):
         raise InputError(f"encoders=True needs LRP; {type(method).__name__} does not keep the directions apart")
-    return [method.relevance(forward, target, direction=d) for d in (0, 1)]
+    shares = [method.relevance(forward, target, direction=d) for d in (0, 1)]
+    together = cast(Tensor, shares[0].relevance) + cast(Tensor, shares[1].relevance)
+    if not torch.allclose(together, cast(Tensor, whole.relevance), rtol=1e-3, atol=1e-4):
+        raise InputError("encoders=True needs a model whose first recurrent layer alone reads the words, in both directions")
+    return shares
 
 
 def _assembled(

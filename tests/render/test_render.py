@@ -131,8 +131,8 @@ def test_without_any_relevance_nothing_is_coloured() -> None:
 def test_plain_terminals_get_signs() -> None:
     found = terminal(explained("one two three four"), colour=False, width=100)
     assert "[+three]" in found or "[++three]" in found
-    assert "[--four?]" in found or "[--four]" in found
-    assert "words -0.286 + absorbed +0.250" in found.replace("\n", "")
+    assert "[--four]°" in found or "[--four]" in found
+    assert "relevance -0.286 + absorbed +0.250" in found.replace("\n", "")
 
 
 def test_printing_and_notebooks(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,6 +138,8 @@ def _print(groups: "list[list[Explanation]]", format: Format, output: Path | Non
     else:
         from whence.models.files import write_whole
 
+        if output.is_dir():
+            raise InputError(f"{output} is a folder; give the name of a file")
         if not output.parent.is_dir():
             raise InputError(f"{output.parent} is no folder; make it first, or write somewhere else")
         write_whole(output, content.encode("utf-8", errors="replace"))

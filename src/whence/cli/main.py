@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from whence import __version__
 from whence.cli.data import data
 from whence.cli.explain import explain
 from whence.cli.models import models
@@ -21,14 +22,23 @@ app.command()(models)
 app.add_typer(data, name="data")
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"whence {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def options(debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False) -> None:
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
+) -> None:
     """Explain recurrent models: which words spoke for a decision and which against it."""
 
 
 def main() -> None:
     """Run the command; 0 done, 1 the work failed, 2 the call was wrong."""
-    arguments = sys.argv[1:]
+    arguments = sys.argv[1:] or ["--help"]
     try:
         app(arguments, standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
@@ -45,5 +55,8 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "show"):  # what the command line's own errors have
             raise
-        print(f"whence: {error}; see whence --help", file=sys.stderr)
+        reason = str(error).removeprefix("Value error, ").rstrip(".")
+        print(
+            f"whence: {reason}; see whence {arguments[0] if not arguments[0].startswith('-') else ''} --help", file=sys.stderr
+        )
         sys.exit(2)

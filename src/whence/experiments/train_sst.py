@@ -42,6 +42,10 @@ def train_sst(
     """Train, save into `output` and return the pipeline; a run that was stopped goes on from its last epoch."""
     if vectors is not None and level == "char":
         raise InputError("--vectors are for words; a character model learns its own")
+    if (output / "config.json").exists():
+        raise InputError(f"{output} holds a finished model; choose another folder, or remove it first")
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise InputError("device is cuda, and there is none that PyTorch can use here; leave out --device")
     recipe = replace(RECIPES[level], seed=seed, **({} if epochs is None else {"epochs": epochs}))
     splits = {split: read_split(directory, split) for split in ("train", "dev", "test")}
     tokenizer = TOKENIZERS["treebank" if level == "word" else "characters"]()

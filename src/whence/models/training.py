@@ -193,6 +193,11 @@ class Trainer:
         self.epoch = 0
 
     @property
+    def settings(self) -> str:
+        """What a run must share with another to go on where that one stopped."""
+        return f"{self.module.architecture}, {self.recipe}, {len(self.phrases)} phrases"
+
+    @property
     def steps_per_epoch(self) -> int:
         """How many batches an epoch has."""
         return math.ceil(len(self.phrases) / self.recipe.batch)
@@ -234,7 +239,7 @@ class Trainer:
         for n, parameter in enumerate(self.module.parameters()):
             tensors |= {f"adam.{n}.{key}": torch.as_tensor(t) for key, t in self.optimiser.state[parameter].items()}
         plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-        record = {"epoch": str(self.epoch), "averaged": str(self.average.steps), "recipe": repr(self.recipe)}
+        record = {"epoch": str(self.epoch), "averaged": str(self.average.steps), "settings": self.settings}
         write_whole(path, save(plain, metadata=record))
 
     def take_up(self, path: Path) -> None:
@@ -243,8 +248,8 @@ class Trainer:
             with safe_open(path, framework="pt", device="cpu") as file:
                 record = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            if record.get("recipe") != repr(self.recipe):
-                raise ModelError(f"{path} is of a run with other settings ({record.get('recipe')}); remove it to start anew")
+            if record.get("settings") != self.settings:
+                raise ModelError(f"{path} is of a run with other settings ({record.get('settings')}); remove it to start anew")
             self.module.load_state_dict({n.removeprefix("module."): t for n, t in tensors.items() if n.startswith("module.")})
             for n, (weight, parameter) in enumerate(zip(self.average.weights, self.module.parameters(), strict=True)):
                 weight.copy_(tensors[f"average.{n}"])

@@ -10,6 +10,8 @@ from whence.render.colour import AGAINST, FOR, method_label, shades, visible
 STYLE = """
 :root { color-scheme: light dark; }
 .whence { font: 16px/1.9 system-ui, sans-serif; max-width: 48rem; margin: 1.5rem auto; padding: 0 1rem; }
+.whence h1 { font-size: 1.3em; margin-bottom: 0; }
+.whence section { margin: 1rem 0; }
 .whence .text { margin: .3rem 0 1rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 .whence .t { border-radius: .2em; padding: .12em .05em; }
 .whence .u { text-decoration: underline dotted; }
@@ -27,7 +29,11 @@ STYLE = """
 def fragment(explanation: Explanation) -> str:
     """One explained text as HTML, without a page around it or a style."""
     head = f"{escape(method_label(explanation))} for <b>{_safe(explanation.target)}</b>, score {explanation.score:+.3f}"
-    return f'<div class="head">{head}</div><div class="text" dir="auto">{_heatmap(explanation)}</div>'
+    sums = ""
+    if explanation.absorbed:
+        words, rest = sum(explanation.relevance), sum(explanation.absorbed.values())
+        sums = f'<div class="head">relevance {words:+.3f} + absorbed {rest:+.3f} = score {explanation.score:+.3f}</div>'
+    return f'<div class="head">{head}</div><div class="text" dir="auto">{_heatmap(explanation)}</div>{sums}'
 
 
 def notebook(explanation: Explanation) -> str:
@@ -37,16 +43,18 @@ def notebook(explanation: Explanation) -> str:
     )
 
 
-def page(groups: Sequence[Sequence[Explanation]], *, title: str = "whence") -> str:
+def page(groups: Sequence[Sequence[Explanation]], *, title: str = "Which words spoke for the decision?") -> str:
     """A whole page: for every text its explanations, then its scores."""
     sections = "".join("<section>" + "".join(map(fragment, group)) + _scores(group[0]) + "</section><hr>" for group in groups)
+    models = ", ".join(dict.fromkeys(group[0].model for group in groups))
     everything = [explanation for group in groups for explanation in group]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{_safe(title)}</title><style>{STYLE}</style></head>"
-        f'<body><main class="whence">{_legend(everything)}{sections}</main></body></html>\n'
+        f'<body><main class="whence"><h1>{_safe(title)}</h1><p class="head">model: {_safe(models)}</p>'
+        f"{_legend(everything)}{sections}</main></body></html>\n"
     )
 
 
@@ -89,4 +97,9 @@ def _legend(explanations: Sequence[Explanation]) -> str:
 
     marks = swatch(FOR, "for") + (" " + swatch(AGAINST, "against") if any(e.is_signed for e in explanations) else "")
     unknown = " · dotted line: not in the vocabulary" if any(any(e.unknown) for e in explanations) else ""
-    return f'<p class="legend">{marks} the target · full colour at each text\'s largest relevance{unknown}</p>'
+    unsigned = (
+        ""
+        if all(e.is_signed for e in explanations)
+        else " · sensitivity analysis has no sign: it says how much a word matters, not for which side"
+    )
+    return f'<p class="legend">{marks} the target · full colour at each text\'s largest relevance{unknown}{unsigned}</p>'

@@ -59,13 +59,15 @@ def _columns(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _text(part: str, row: int, column: int, colour: str) -> str:
+def _text(part: str, row: int, column: int, colour: str, *, underlined: bool = False) -> str:
     x, y = 12 + column * ADVANCE, (row + 2) * LINE
-    return f'<text x="{x:.1f}" y="{y}" fill="{colour}" xml:space="preserve">{escape(part)}</text>'
+    line = ' text-decoration="underline"' if underlined else ""
+    return f'<text x="{x:.1f}" y="{y}" fill="{colour}"{line} xml:space="preserve">{escape(part)}</text>'
 
 
 def _token(explanation: Explanation, number: int, part: str, shade: Shade, row: int, column: int, width: int) -> str:
     x, y = 12 + column * ADVANCE, (row + 2) * LINE - 20
     box = f'<rect x="{x:.1f}" y="{y}" width="{width * ADVANCE:.1f}" height="26" rx="3" fill="{hexadecimal(shade.mixed())}"/>'
     note = f"<title>{explanation.relevance[number]:+.4f}</title>"
-    return f"<g>{note}{box}{_text(part, row, column, 'white' if shade.needs_white_text else 'black')}</g>"
+    text = _text(part, row, column, "white" if shade.needs_white_text else "black", underlined=explanation.unknown[number])
+    return f"<g>{note}{box}{text}</g>"

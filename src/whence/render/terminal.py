@@ -38,15 +38,16 @@ def terminal(explanation: Explanation, *, width: int | None = None, colour: bool
 def print_on(console: Console, explanations: Sequence[Explanation]) -> None:
     """Print explanations of one text, its scores once."""
     first = explanations[0]
+    marked = console.no_color or console.color_system not in ("256", "truecolor")  # sixteen colours would lose the sign
     for explanation in explanations:
         head = Text(f"{method_label(explanation)} for ", style="dim")
         head.append(explanation.target, style="bold")
         head.append(f", score {explanation.score:+.3f}")
         console.print(head)
-        console.print(heatmap(explanation, marked=console.color_system is None or console.no_color))
+        console.print(heatmap(explanation, marked=marked))
         console.print()
-    console.print(scores(first))
-    console.print(legend(explanations, marked=console.color_system is None or console.no_color))
+    console.print(scores(first, width=console.width))
+    console.print(legend(explanations, marked=marked))
 
 
 def heatmap(explanation: Explanation, *, marked: bool) -> Text:
@@ -62,7 +63,7 @@ def heatmap(explanation: Explanation, *, marked: bool) -> Text:
         if marked:
             sign = "" if shade.strength < 0.15 else ("+" if shade.is_for else "-") * (1 + (shade.strength > 0.5))
             shown = f"[{sign}{shown}]" if sign else shown
-            line.append(shown + ("?" if explanation.unknown[number] else ""))
+            line.append(shown + ("°" if explanation.unknown[number] else ""))
             continue
         ink = "rgb(255,255,255)" if shade.needs_white_text else "rgb(0,0,0)"
         style = f"{ink} on rgb({','.join(map(str, shade.mixed()))})" if shade.strength >= FAINT else ""
@@ -70,18 +71,19 @@ def heatmap(explanation: Explanation, *, marked: bool) -> Text:
     return line
 
 
-def scores(explanation: Explanation) -> Text:
+def scores(explanation: Explanation, *, width: int) -> Text:
     """A bar for every class, as long as its probability."""
     largest = max(explanation.scores.values())
     weights = {name: math.exp(score - largest) for name, score in explanation.scores.items()}
     total = sum(weights.values())
-    width = max(len(name) for name in explanation.scores)
-    lines = Text()
+    names = max(len(name) for name in explanation.scores)
+    longest = max(0, min(BAR, width - names - 23))
+    lines = Text(no_wrap=True, overflow="crop")
     for name, score in explanation.scores.items():
         share = weights[name] / total
-        bar = "█" * round(BAR * share)
+        bar = "█" * round(longest * share)
         style = "bold" if name == explanation.predicted else ""
-        lines.append(f"  {visible(name):<{width}}  {score:+7.3f}  {100 * share:5.1f} %  {bar}\n", style=style)
+        lines.append(f"  {visible(name):<{names}}  {score:+7.3f}  {100 * share:5.1f} %  {bar}\n", style=style)
     lines.rstrip()
     return lines
 
@@ -98,10 +100,12 @@ def legend(explanations: Sequence[Explanation], *, marked: bool) -> Text:
             line.append(" against ", style="rgb(255,255,255) on rgb(33,102,172)")
         line.append(" the target")
     if any(any(explanation.unknown) for explanation in explanations):
-        line.append("; word? is not in the vocabulary" if marked else "; underlined words are not in the vocabulary")
+        line.append("; word° is not in the vocabulary" if marked else "; underlined words are not in the vocabulary")
+    if not all(explanation.is_signed for explanation in explanations):
+        line.append("; sensitivity analysis has no sign: it says how much a word matters, not for which side")
     for explanation in explanations:
         if explanation.absorbed:
             words, rest = sum(explanation.relevance), sum(explanation.absorbed.values())
             which = f"{explanation.target}: " if len(explanations) > 1 else ""
-            line.append(f"\n{which}words {words:+.3f} + absorbed {rest:+.3f} = score {explanation.score:+.3f}", style="dim")
+            line.append(f"\n{which}relevance {words:+.3f} + absorbed {rest:+.3f} = score {explanation.score:+.3f}", style="dim")
     return line
