@@ -140,8 +140,8 @@ def _embedding(pipeline: Pipeline) -> nn.Embedding:
         raise ModelError(f"the module has {len(found)} nn.Embedding layers; to explain words it must have one")
     if found[0].num_embeddings < len(pipeline.vocabulary):
         raise ModelError(
-            f"the module's nn.Embedding has {found[0].num_embeddings} rows for a vocabulary of {len(pipeline.vocabulary)} tokens, "
-            "the unknown one included"
+            f"the module's nn.Embedding has {found[0].num_embeddings} rows for a vocabulary of "
+            f"{len(pipeline.vocabulary)} tokens, the unknown one included"
         )
     return found[0]
 
