@@ -196,6 +196,9 @@ def with_weights(path: Path, change: Callable[[dict[str, Tensor]], object]) -> N
             "each weight .*head.weight",
         ),
         (lambda d: with_weights(d / "model.safetensors", lambda w: w["head.weight"].fill_(float("nan"))), "not finite"),
+        (lambda d: with_weights(d / "model.safetensors", lambda w: w["head.weight"].fill_(1.0)), "do not belong together"),
+        (lambda d: edited(d / "config.json", lambda c: c["architecture"].update(cell=[])), r"cell is \[\]"),
+        (lambda d: ((d / "config.json").unlink(), (d / "config.json").symlink_to("/dev/zero")), "is no ordinary file"),
         (
             lambda d: with_weights(d / "model.safetensors", lambda w: w.update({"head.weight": torch.ones(3, 8).long()})),
             "head.weight is .*int64",
@@ -239,6 +242,27 @@ def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFact
         pass
     finally:
         (folder / name).write_bytes(SAVED[name])
+
+
+def test_classes_must_be_different_names() -> None:
+    for wrong in (("a", "a"), (1, 2), ()):
+        with pytest.raises(ModelError, match="give different names, one for each score"):
+            Pipeline(OwnModel(), TreebankTokenizer(), Vocabulary(WORDS), wrong)
+
+
+def test_long_texts_keep_their_books_or_say_that_they_cannot() -> None:
+    pipeline = whence.load("sst-bilstm")
+    explanation = whence.explain(pipeline, "not a good film " * 1500)
+    assert sum(explanation.relevance) + sum(explanation.absorbed.values()) == pytest.approx(explanation.score, abs=2e-4)
+
+
+def test_numbers_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(InputError, match=r"the relevance is not finite: epsilon = 1e\+308 is too large"):
+        whence.explain(make(), "good film", method=whence.LRP(epsilon=1e308))
+    broken = make()
+    torch.nn.init.constant_(broken.module.head.weight, float("inf"))
+    with pytest.raises(ModelError, match="scores are not finite"):
+        whence.explain(broken, "good film")
 
 
 def test_an_unknown_model_names_the_known() -> None:

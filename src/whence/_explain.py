@@ -1,8 +1,9 @@
 """The one place where the text wing meets the method wing: pipeline and texts in, explanations out."""
 
+import copy
 import inspect
 from collections.abc import Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any, cast, overload
 
 import torch
@@ -13,7 +14,7 @@ from whence.explanation import Explanation
 from whence.methods.forward import EmbeddedForward, predicting
 from whence.methods.lrp import LRP
 from whence.methods.method import Method
-from whence.methods.target import Target
+from whence.methods.target import Target, describe
 from whence.models.pipeline import Pipeline
 from whence.result import Result
 from whence.text.tokenizer import Token
@@ -112,21 +113,30 @@ def _explained(
     """For every text of a batch its explanation, or one for every class."""
     lengths = torch.tensor([len(tokens) for _, tokens in texts])
     rows = [torch.tensor(pipeline.vocabulary.ids([token.form for token in tokens])) for _, tokens in texts]
-    device = next(pipeline.module.parameters()).device
+    device = _embedding(pipeline).weight.device
     ids = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(device)
     more = {"lengths": lengths} if _takes_lengths(pipeline.module) else {}
     embedding = _embedding(pipeline)
     with predicting(pipeline.module), torch.no_grad():
         scores = pipeline.module(ids, **more)
         embedded = embedding(ids)
-    if scores.shape != (len(texts), len(pipeline.classes)):
+    if not isinstance(scores, Tensor) or scores.shape != (len(texts), len(pipeline.classes)):
         raise ModelError(
-            f"the module gave {tuple(scores.shape)} for {len(texts)} texts; it must give one score for each of "
+            f"the module gave {describe(scores)} for {len(texts)} texts; it must give one score for each of "
             f"{len(pipeline.classes)} classes"
         )
+    if not bool(scores.isfinite().all()):
+        raise ModelError("the module's scores are not finite numbers")
     chosen = cast(Target, scores.argmax(1).cpu() if target == "predicted" else target)
     forward = EmbeddedForward(pipeline.module, embedded, (), more, embedding=embedding, ids=ids)
     result = method.relevance(forward, chosen)
+    if result.explained is not None and (result.gap.abs() > 1e-4 * result.score.abs().clamp(min=1)).any():
+        # single precision does not last through so long a text; double precision may
+        module = copy.deepcopy(pipeline.module).double()
+        forward = replace(
+            forward, model=module, inputs=embedded.double(), embedding=_embedding(replace(pipeline, module=module))
+        )
+        result = method.relevance(forward, chosen).check(1e-4)
     shares = _directions(method, forward, chosen, result) if encoders else []
     return [
         _assembled(pipeline, text, tokens, ids[n], scores[n], result, n, target, method, shares)

@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -96,6 +98,10 @@ def test_output_files_appear_whole(tmp_path: Path, format: str) -> None:
         (("explain", "good", "--model", "no.such.module:factory"), "cannot be imported"),
         (("explain", "good", "--model", "json:loads"), "'json:loads' failed: TypeError"),
         (("explain",), "there is no text: not one line with a word in it"),
+        (("explain", "good", "--target", "²"), "there is no class '²'"),
+        (("explain", "good", "--model", "x" * 300), "there is no model|File name too long"),
+        (("explain", "good", "--epsilon", "1e308"), "the relevance is not finite"),
+        (("explain", "good", "--model", "no\n\x1b[31mmodel"), "there is no model 'no\\\\n"),
         (("explain", "good", "--format", "pdf"), "'pdf' is not one of 'terminal', 'html'.*see whence explain --help"),
         (("train", "--output", "x", "--sst", "nowhere"), "SST is not in nowhere"),
     ],
@@ -122,6 +128,28 @@ def test_hostile_text_on_the_terminal() -> None:
     assert "\x1b" not in done.stdout
     assert "\u202e" not in done.stdout
     assert "<script>" in re.sub(r"[][+°-]", "", done.stdout)
+
+
+def test_links_are_followed_and_devices_written_to(tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("old", encoding="utf-8")
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    assert run("explain", "good", "--format", "json", "--output", str(tmp_path / "link.json")).returncode == 0
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "real.json").read_text(encoding="utf-8"))["text"] == "good"
+    full = run("explain", "good", "--format", "json", "--output", "/dev/full")
+    assert full.returncode == 1
+    assert full.stderr.startswith("whence: OSError")
+    assert len(full.stderr.splitlines()) == 1
+    assert Path("/dev/full").is_char_device()
+
+
+def test_an_interrupt_is_no_success() -> None:
+    process = subprocess.Popen([*WHENCE, "explain"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert stderr.decode().splitlines() == ["whence: stopped"]
 
 
 def test_models_lists_figures() -> None:
@@ -154,6 +182,7 @@ def test_training_goes_on_after_a_kill(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == -9
     assert {path.name for path in (tmp_path / "cut").iterdir()} == {"checkpoint.safetensors"}
     other = run("train", *common, "--epochs", "4", "--output", str(tmp_path / "cut"))
+    assert len(other.stderr.splitlines()) == 1
     assert other.returncode == 2
     assert "is of a run with other settings" in other.stderr
     done = run("train", *common, "--epochs", "3", "--output", str(tmp_path / "cut"))

@@ -1,6 +1,8 @@
 """`whence explain`: texts in, explanations out, in any of the formats."""
 
 import json
+import os
+import re
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -51,7 +53,8 @@ def explain(
     pipeline = _pipeline(model)
     from whence._explain import explain as explain_texts
 
-    chosen = int(target) if target.lstrip("-").isdigit() else target
+    is_number = re.fullmatch(r"-?[0-9]{1,9}", target) is not None and target not in pipeline.classes
+    chosen = int(target) if is_number else target
     by_method = [explain_texts(pipeline, given, target=chosen, method=each) for each in methods]
     per_text = len(by_method[0]) // len(given)
     groups = [[e for found in by_method for e in found[n * per_text : (n + 1) * per_text]] for n in range(len(given))]
@@ -65,7 +68,7 @@ def _texts(texts: list[str] | None, file: Path | None) -> list[str]:
     elif not given:
         if sys.stdin.isatty():
             raise InputError("there is no text; give one as an argument, by --file, or on standard input")
-        given = [line for line in _decoded(sys.stdin.buffer.read(), "standard input").splitlines() if line.strip()]
+        given = [line for line in _decoded(sys.stdin.buffer.read(), "standard input").split("\n") if line.strip()]
     if not given:
         raise InputError("there is no text: not one line with a word in it")
     return given
@@ -76,7 +79,7 @@ def _lines(path: Path) -> list[str]:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    return [line for line in _decoded(content, str(path)).splitlines() if line.strip()]
+    return [line for line in _decoded(content, str(path)).split("\n") if line.strip()]
 
 
 def _decoded(content: bytes, name: str) -> str:
@@ -84,6 +87,7 @@ def _decoded(content: bytes, name: str) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{name} is not UTF-8 text (byte {error.start}); it must hold one text in every line") from None
+    text = text.replace("\r\n", "\n")
     if "\0" in text:
         raise InputError(f"{name} is a binary file; it must hold one text in every line")
     return text
@@ -104,7 +108,7 @@ def _pipeline(model: str) -> "Pipeline":
     from whence.models.pipeline import Pipeline
 
     module, _, factory = model.partition(":")
-    if not factory or Path(model).exists():
+    if not factory or os.path.exists(model):
         return load_any(model)
     import importlib
 
@@ -134,7 +138,8 @@ def _print(groups: "list[list[Explanation]]", format: Format, output: Path | Non
         return
     content = _rendered(groups, format)
     if output is None:
-        sys.stdout.write(content)
+        sys.stdout.buffer.write(content.encode("utf-8", errors="replace"))
+        sys.stdout.flush()
     else:
         from whence.models.files import write_whole
 
@@ -148,7 +153,7 @@ def _print(groups: "list[list[Explanation]]", format: Format, output: Path | Non
 def _rendered(groups: "list[list[Explanation]]", format: Format) -> str:
     everything = [explanation for group in groups for explanation in group]
     if format is Format.json:
-        return "".join(json.dumps(explanation.to_dict()) + "\n" for explanation in everything)
+        return "".join(json.dumps(explanation.to_dict(), allow_nan=False) + "\n" for explanation in everything)
     if format is Format.html:
         from whence.render.html import page
 

@@ -1,6 +1,7 @@
 """The `whence` command: mounts its parts, and turns errors into one line and an exit code."""
 
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from whence.cli.explain import explain
 from whence.cli.models import models
 from whence.cli.train import train
 from whence.errors import DataError, InputError, ModelError, TargetError, WhenceError
+from whence.render.colour import visible
 
 app = typer.Typer(
     name="whence", help="Whence does a recurrent network's decision come?", no_args_is_help=True, add_completion=False,
@@ -37,26 +39,39 @@ def options(
 
 
 def main() -> None:
-    """Run the command; 0 done, 1 the work failed, 2 the call was wrong."""
+    """Run the command; 0 done, 1 the work failed, 2 the call was wrong. An error is one line on standard error."""
     arguments = sys.argv[1:] or ["--help"]
+    flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     try:
-        app(arguments, standalone_mode=False)
+        code = app(arguments, standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
-        print("stopped", file=sys.stderr)
-        sys.exit(1)
+        code = INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
-    except WhenceError as error:
-        if "--debug" in arguments:
-            raise
-        print(f"whence: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, (InputError, TargetError, ModelError, DataError)) else 1)
     except Exception as error:
-        if not hasattr(error, "show"):  # what the command line's own errors have
+        if "--debug" in flags:
             raise
-        reason = str(error).removeprefix("Value error, ").rstrip(".")
-        print(
-            f"whence: {reason}; see whence {arguments[0] if not arguments[0].startswith('-') else ''} --help", file=sys.stderr
-        )
-        sys.exit(2)
+        sys.exit(_told(error, arguments))
+    if code == INTERRUPTED:
+        print("whence: stopped", file=sys.stderr)
+        sys.exit(1)
+
+
+INTERRUPTED = 130  # what the command line's own code says after Ctrl-C
+
+
+def _told(error: Exception, arguments: list[str]) -> int:
+    """Print what went wrong as one line without a control character in it; returns the exit code."""
+    reason, code = str(error), 1
+    if hasattr(error, "show"):  # the command line's own errors have that
+        command = "" if arguments[0].startswith("-") else f"{arguments[0]} "
+        reason, code = f"{reason.removeprefix('Value error, ').rstrip('.')}; see whence {command}--help", 2
+    elif isinstance(error, (InputError, TargetError, ModelError, DataError)):
+        code = 2
+    elif not isinstance(error, WhenceError):
+        reason = f"{type(error).__name__}: {reason}; --debug shows where"
+    print(f"whence: {visible(' '.join(reason.split()))}", file=sys.stderr)
+    return code

@@ -70,9 +70,11 @@ def read_trees(path: Path) -> list[Tree]:
     """All trees of a file, one a line; what is wrong with a file is said with the number of the line."""
     trees: list[Tree] = []
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise DataError(f"{path} does not exist; an SST folder holds train.txt, dev.txt and test.txt") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text (byte {error.start}); is it one of SST's tree files?") from None
     for number, line in enumerate(text.split("\n"), start=1):
@@ -81,6 +83,8 @@ def read_trees(path: Path) -> list[Tree]:
                 trees.append(parse_tree(line))
             except DataError as error:
                 raise DataError(f"{path}, line {number}: {error}") from None
+    if not trees:
+        raise DataError(f"{path} holds no tree")
     return trees
 
 

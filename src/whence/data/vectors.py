@@ -20,7 +20,7 @@ def read_vectors(path: Path) -> tuple[list[str], NDArray[np.float64]]:
             words, vectors = [row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows])
     except FileNotFoundError:
         raise DataError(f"{path} does not exist; --vectors takes a text of words and numbers, or an npz") from None
-    except (ValueError, KeyError, OSError, UnicodeDecodeError) as error:
+    except Exception as error:  # whatever a broken archive makes NumPy and zipfile raise
         raise DataError(f"{path} holds no word vectors: {error}") from None
     if vectors.ndim != 2 or len(words) != len(vectors) or not np.isfinite(vectors).all():
         raise DataError(f"{path} holds no word vectors: {len(words)} words and an array of shape {vectors.shape}")
@@ -35,6 +35,8 @@ def fitted(words: Sequence[str], vectors: NDArray[np.float64], tokens: Sequence[
     centred = vectors - vectors.mean(0)
     if centred.shape[1] > size:
         centred = centred @ np.linalg.svd(centred, full_matrices=False)[2][:size].T
+    if not centred.std() > 0:
+        raise DataError("the word vectors are all alike; they say nothing about the words")
     centred *= 0.5 / centred.std()
     places = {word: n for n, word in enumerate(words)}
     random = np.random.default_rng(0)

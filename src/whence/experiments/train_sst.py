@@ -44,8 +44,10 @@ def train_sst(
         raise InputError("--vectors are for words; a character model learns its own")
     if (output / "config.json").exists():
         raise InputError(f"{output} holds a finished model; choose another folder, or remove it first")
-    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
-        raise InputError("device is cuda, and there is none that PyTorch can use here; leave out --device")
+    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
+        raise InputError(f"device is {device!r}; it is cpu, or cuda where PyTorch has one")
+    if not 0 <= seed < 2**31:
+        raise InputError(f"seed is {seed}; it must be a whole number from 0 to 2147483647")
     recipe = replace(RECIPES[level], seed=seed, **({} if epochs is None else {"epochs": epochs}))
     splits = {split: read_split(directory, split) for split in ("train", "dev", "test")}
     tokenizer = TOKENIZERS["treebank" if level == "word" else "characters"]()
@@ -66,7 +68,7 @@ def train_sst(
     record = _record(pipeline, splits, recipe, directory, trainer.device, seconds=time.time() - start, vectors=vectors)
     finished = replace(pipeline, module=trainer.module.cpu().eval(), record=record)
     finished.save(output)
-    checkpoint.unlink()
+    checkpoint.unlink(missing_ok=True)
     return finished
 
 

@@ -84,6 +84,10 @@ class LRP:
             scores = selection.scores(value.tensor)
             sweep = Sweep(recorder.trace, self.rule, samples, direction=direction)
             found = sweep.run(value, selection.mask * value.tensor)
+            if not all(bool(r.isfinite().all()) for r in found):
+                raise InputError(
+                    f"the relevance is not finite: epsilon = {self.epsilon:g} is too large, or other numbers grew too large"
+                )
             explained = sum(
                 (samples.totals(r, leaf) for r, leaf in zip(found, recorder.trace.leaves, strict=True)),
                 start=torch.zeros_like(scores),

@@ -1,5 +1,7 @@
 """The models that come with whence: their names, and where their files lie."""
 
+import json
+import os
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,15 +21,13 @@ def load_any(model: str | Path) -> Pipeline:
     """A pipeline by the name of a bundled one, or by the folder it was saved in."""
     if str(model) in NAMES:
         return load_pipeline(directory(str(model)), name=str(model))
-    if Path(model).is_dir():
+    if os.path.isdir(model):  # False, not an error, for a name that no file can have
         return load_pipeline(model)
     raise ModelError(f"there is no model {str(model)!r}; bundled are {', '.join(NAMES)}, or give the folder of a saved one")
 
 
 def records() -> dict[str, dict[str, Any]]:
     """What each bundled model's config.json says of its training, without loading any weights."""
-    import json
-
     found: dict[str, dict[str, Any]] = {}
     for name in NAMES:
         config = json.loads((directory(name) / "config.json").read_text(encoding="utf-8"))

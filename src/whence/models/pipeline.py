@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import re
+import stat
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +35,11 @@ class Pipeline:
     name: str = "your model"
     record: Mapping[str, Any] = field(default_factory=dict[str, Any])  # how it was trained, and how well it does
 
+    def __post_init__(self) -> None:
+        names = list(self.classes)
+        if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+            raise ModelError(f"classes are {self.classes!r}; give different names, one for each score")
+
     def save(self, directory: str | Path) -> None:
         """Write the pipeline's three files; each appears whole or not at all."""
         module = self.module
@@ -40,16 +47,21 @@ class Pipeline:
             raise ModelError(f"a {type(module).__name__} cannot be saved; only a RecurrentClassifier can be built again")
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
-        config = {
+        config: dict[str, Any] = {
             "format": 1,
             "architecture": module.architecture.settings(),
             "classes": list(self.classes),
             "tokenizer": self.tokenizer.name,
             "training": dict(self.record),
         }
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
-        write_whole(folder / "vocabulary.txt", "".join(f"{_escaped(token)}\n" for token in self.vocabulary.tokens).encode())
-        write_whole(folder / "model.safetensors", save(weights))
+        weights = save({name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()})
+        try:
+            vocabulary = "".join(f"{_escaped(token)}\n" for token in self.vocabulary.tokens).encode()
+        except UnicodeEncodeError as error:
+            raise ModelError(f"the vocabulary holds {error.object[error.start]!r}, which is no character") from None
+        config["sha256"] = {"vocabulary.txt": _sha256(vocabulary), "model.safetensors": _sha256(weights)}
+        write_whole(folder / "vocabulary.txt", vocabulary)
+        write_whole(folder / "model.safetensors", weights)
         write_whole(folder / "config.json", (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode())
 
 
@@ -72,13 +84,23 @@ def load_pipeline(directory: str | Path, *, name: str | None = None) -> Pipeline
     with torch.device("meta"):
         module = RecurrentClassifier(architecture)
     module.load_state_dict(_weights(folder / "model.safetensors", weight_bytes, module), assign=True)
+    hashes = {"vocabulary.txt": _sha256(vocabulary_bytes), "model.safetensors": _sha256(weight_bytes)}
+    if config.get("sha256", hashes) != hashes:
+        raise ModelError(f"the files in {folder} do not belong together: one is not the one that config.json was written with")
     record = cast(dict[str, Any], config.get("training") or {})
     return Pipeline(module.eval(), TOKENIZERS[tokenizer](), vocabulary, tuple(classes), name or folder.name, record)
 
 
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 def _read(path: Path) -> bytes:
     try:
-        size = path.stat().st_size
+        status = path.stat()
+        size = status.st_size
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelError(f"{path} is no ordinary file; a saved pipeline holds {', '.join(FILES)}")
         if size > LARGEST:
             raise ModelError(f"{path} has {size} bytes; a pipeline's file has at most {LARGEST}")
         return path.read_bytes()
@@ -94,7 +116,7 @@ def _require_sensible(folder: Path, architecture: Architecture, classes: Any, to
         size = getattr(architecture, name)
         if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= largest:
             raise ModelError(f"{folder / 'config.json'}: {name} is {size!r}; it must be a whole number from 1 to {largest}")
-    if architecture.cell not in CELLS:
+    if not isinstance(architecture.cell, str) or architecture.cell not in CELLS:
         raise ModelError(f"{folder / 'config.json'}: cell is {architecture.cell!r}; known are {', '.join(CELLS)}")
     if not isinstance(tokenizer, str) or tokenizer not in TOKENIZERS:
         raise ModelError(f"{folder / 'config.json'}: tokenizer is {tokenizer!r}; known are {', '.join(TOKENIZERS)}")
@@ -111,7 +133,7 @@ def _escaped(token: str) -> str:
 
 
 def _unescaped(line: str) -> str:
-    return line.replace("\\\\", "\0").replace("\\n", "\n").replace("\\r", "\r").replace("\0", "\\")
+    return re.sub(r"\\(.)", lambda match: {"n": "\n", "r": "\r"}.get(match[1], match[1]), line)
 
 
 def _vocabulary(path: Path, content: bytes) -> Vocabulary:
@@ -141,7 +163,7 @@ def _weights(path: Path, content: bytes, module: nn.Module) -> dict[str, Tensor]
             raise ModelError(
                 f"{path}: {name} is {tuple(tensor.shape)} {tensor.dtype}; it must be {tuple(expected[name])} floats"
             )
-        if not bool(tensor.isfinite().all()):
+        if not bool(tensor.float().isfinite().all()):
             raise ModelError(f"{path}: {name} holds numbers that are not finite")
     return {name: tensor.float() for name, tensor in found.items()}
 
@@ -155,8 +177,7 @@ def _header_keys(path: Path, content: bytes) -> list[str]:
         keys: list[str] = []
 
         def top(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-            if pairs and all(isinstance(value, dict) for _, value in pairs):
-                keys[:] = [key for key, _ in pairs if key != "__metadata__"]
+            keys[:] = [key for key, _ in pairs if key != "__metadata__"]  # the outermost object comes last
             return dict(pairs)
 
         json.loads(content[8 : 8 + size], object_pairs_hook=top)

@@ -1,5 +1,6 @@
 """Training a `RecurrentClassifier` on labelled phrases; what works was found on SST's dev set."""
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -187,6 +188,10 @@ class Trainer:
         self.phrases, self.weights = unique_phrases(phrases)
         counts = Counter(token for ids, _ in self.phrases for token in set(ids))
         self.rare = torch.tensor([counts[n] == 1 for n in range(module.architecture.vocabulary)], device=device)
+        digest = hashlib.sha256(repr(self.phrases).encode())
+        for parameter in module.parameters():
+            digest.update(parameter.detach().cpu().numpy().tobytes())
+        self.start = digest.hexdigest()[:16]
         self.average = Average(module, recipe.average)
         self.optimiser = optimiser(module, recipe)
         self.base_rates = [group["lr"] for group in self.optimiser.param_groups]
@@ -195,7 +200,7 @@ class Trainer:
     @property
     def settings(self) -> str:
         """What a run must share with another to go on where that one stopped."""
-        return f"{self.module.architecture}, {self.recipe}, {len(self.phrases)} phrases"
+        return f"{self.module.architecture}, {self.recipe}, data and start {self.start}"
 
     @property
     def steps_per_epoch(self) -> int:
@@ -258,5 +263,7 @@ class Trainer:
                     for key in ("step", "exp_avg", "exp_avg_sq")
                 }
             self.epoch, self.average.steps = int(record["epoch"]), int(record["averaged"])
-        except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        except ModelError:
+            raise
+        except (SafetensorError, KeyError, ValueError, RuntimeError, OSError) as error:
             raise ModelError(f"{path} is no checkpoint of this run: {error}; remove it to start anew") from None

@@ -56,15 +56,9 @@ def method_label(explanation: Explanation) -> str:
 
 def visible(text: str) -> str:
     """Text in which control characters and marks that turn the reading direction show as symbols and do nothing."""
-    return "".join(_symbol(character) for character in text)
+    return text.translate(_SYMBOLS)
 
 
-def _symbol(character: str) -> str:
-    code = ord(character)
-    if character in "\n\t":
-        return character
-    if code < 32:
-        return chr(0x2400 + code)
-    if 127 <= code < 160 or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069 or 0xD800 <= code <= 0xDFFF:
-        return "\ufffd"
-    return character
+# Controls behind ASCII's, marks that turn the reading direction, and halves of characters.
+_SILENT = [*range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000), 0x200E, 0x200F, 0x61C]
+_SYMBOLS = {**{code: 0x2400 + code for code in range(32)}, **dict.fromkeys(_SILENT, 0xFFFD), 9: 9, 10: 10}

@@ -41,7 +41,7 @@ def print_on(console: Console, explanations: Sequence[Explanation]) -> None:
     marked = console.no_color or console.color_system not in ("256", "truecolor")  # sixteen colours would lose the sign
     for explanation in explanations:
         head = Text(f"{method_label(explanation)} for ", style="dim")
-        head.append(explanation.target, style="bold")
+        head.append(visible(explanation.target), style="bold")
         head.append(f", score {explanation.score:+.3f}")
         console.print(head)
         console.print(heatmap(explanation, marked=marked))
