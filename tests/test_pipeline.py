@@ -79,16 +79,35 @@ def test_an_empty_text_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-def test_the_directions_add_up(cell: str) -> None:
-    for explanation in whence.explain(make(cell), TEXTS, encoders=True):
+@pytest.mark.parametrize("method", [whence.LRP(), whence.GradientXInput()], ids=str)
+def test_the_directions_add_up(cell: str, method: whence.LRP) -> None:
+    for explanation in whence.explain(make(cell), TEXTS, encoders=True, method=method):
         left, right = explanation.encoders
         assert [a + b for a, b in zip(left, right, strict=True)] == pytest.approx(explanation.relevance, abs=1e-6)
         assert left != right
     one_way = Pipeline(OwnModel(), TreebankTokenizer(), Vocabulary(WORDS), ("no", "yes"))
     with pytest.raises(InputError, match="reads the words, in both directions"):
         whence.explain(one_way, "good", encoders=True)
-    with pytest.raises(InputError, match="encoders=True needs LRP"):
-        whence.explain(make(), "good", encoders=True, method=whence.SensitivityAnalysis())
+
+    class Unsplit:
+        name = "unsplit"
+
+        def relevance(self, forward: object, target: object) -> object:
+            return whence.LRP().relevance(forward, target)
+
+    with pytest.raises(InputError, match="Unsplit does not keep the directions apart"):
+        whence.explain(make(), "good", encoders=True, method=Unsplit())
+
+
+def test_sensitivity_of_one_direction_is_that_of_its_encoder_alone() -> None:
+    pipeline = make()
+    explanation = whence.explain(pipeline, TEXTS[0], target="yes", encoders=True, method=whence.SensitivityAnalysis())
+    module = pipeline.module
+    assert isinstance(module, RecurrentClassifier)
+    with torch.no_grad():
+        module.head.weight[:, 4:] = 0  # the backward encoder has no say any more
+    alone = whence.explain(pipeline, TEXTS[0], target="yes", method=whence.SensitivityAnalysis())
+    assert explanation.encoders[0] == pytest.approx(alone.relevance, abs=1e-7)
 
 
 class OwnModel(nn.Module):

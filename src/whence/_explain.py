@@ -41,7 +41,7 @@ def explain(
     """Explain a text, or a list of them in batches.
 
     `target`: a class by name or number, `"predicted"`, or `"all"`, which gives one explanation per class for every text, in
-    order. `encoders=True` also keeps what came through each direction of a bidirectional layer (LRP only).
+    order. `encoders=True` also keeps what came through each direction of a bidirectional layer.
 
         pipeline = whence.load("sst-bilstm")
         print(whence.explain(pipeline, "neither funny nor suspenseful"))
@@ -158,9 +158,11 @@ def _embedding(pipeline: Pipeline) -> nn.Embedding:
 
 def _directions(method: Method, forward: EmbeddedForward, target: Any, whole: Result) -> list[Result]:
     """What came through the forward and through the backward direction, two results that add up to the whole."""
-    if not isinstance(method, LRP):
-        raise InputError(f"encoders=True needs LRP; {type(method).__name__} does not keep the directions apart")
-    shares = [method.relevance(forward, target, direction=d) for d in (0, 1)]
+    if "direction" not in inspect.signature(method.relevance).parameters:
+        raise InputError(f"{type(method).__name__} does not keep the directions apart; leave out encoders=True")
+    shares = [cast(Any, method).relevance(forward, target, direction=d) for d in (0, 1)]
+    if method.name == "sa":
+        return shares  # squares, taken in each direction alone, do not add up
     together = cast(Tensor, shares[0].relevance) + cast(Tensor, shares[1].relevance)
     if not torch.allclose(together, cast(Tensor, whole.relevance), rtol=1e-3, atol=1e-4):
         raise InputError("encoders=True needs a model whose first recurrent layer alone reads the words, in both directions")

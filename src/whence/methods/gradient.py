@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from whence.errors import TargetError
+from whence.errors import InputError, TargetError
 from whence.methods.forward import Forward, predicting
 from whence.methods.method import is_time_first
 from whence.methods.target import Selection, Target, batch_axes, require_scores, select
@@ -18,14 +18,29 @@ RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 class DifferentiableRecurrence(TorchFunctionMode):
     """Calls cuDNN's recurrent layers as if to train them, but without dropout: the same numbers, and they can be derived."""
 
+    def __init__(self, direction: int | None = None) -> None:
+        super().__init__()
+        self.direction = direction  # with one, the other direction of a bidirectional layer reads its input as a constant
+
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if getattr(func, "__name__", "") in RECURRENT and args[0].is_cuda:
-            is_packed = isinstance(args[3], (list, tuple))  # the weights stand one place later, behind the batch sizes
-            dropout = 6 if is_packed else 5
+        if getattr(func, "__name__", "") not in RECURRENT:
+            return func(*args, **(kwargs or {}))
+        is_packed = isinstance(args[3], (list, tuple))  # the weights stand one place later, behind the batch sizes
+        dropout = 6 if is_packed else 5
+        if args[0].is_cuda:
             args = (*args[:dropout], 0.0, True, *args[dropout + 2 :])
-        return func(*args, **(kwargs or {}))
+        layers, is_bidirectional = args[dropout - 1], args[dropout + 2]
+        if self.direction is None or not is_bidirectional:
+            return func(*args)
+        if layers > 1:
+            raise InputError("encoders=True needs a single bidirectional layer here; LRP can tell the first of several apart")
+        live, fixed = func(*args), func(args[0].detach(), *args[1:])
+        return tuple(
+            torch.cat((one.chunk(2, axis)[0], other.chunk(2, axis)[1]), axis)
+            for one, other, axis in zip(*((live, fixed) if self.direction == 0 else (fixed, live)), (-1, 0, 0), strict=False)
+        )
 
 
 def _holds_samples(scores: Tensor, axis: int, inputs: Sequence[Tensor]) -> bool:
@@ -39,11 +54,14 @@ def _holds_samples(scores: Tensor, axis: int, inputs: Sequence[Tensor]) -> bool:
     )
 
 
-def gradients(forward: Forward, target: Target) -> tuple[list[Tensor], Tensor, Selection]:
-    """The derivative of the explained scores by every input (K, *shape), and those scores (K, B)."""
+def gradients(forward: Forward, target: Target, *, direction: int | None = None) -> tuple[list[Tensor], Tensor, Selection]:
+    """The derivative of the explained scores by every input (K, *shape), and those scores (K, B).
+
+    With a `direction` (0 forward, 1 backward), only by way of that direction of a bidirectional layer.
+    """
     with predicting(forward.model), torch.enable_grad():
         tensors = tuple(tensor.requires_grad_() for tensor in forward.tensors)
-        with DifferentiableRecurrence():
+        with DifferentiableRecurrence(direction):
             output = forward.run([tensor.clone() for tensor in tensors])  # a model may write into its input
             output = target(output) if callable(target) else output
         scores = require_scores(output, target, inputs=tensors)

@@ -17,9 +17,9 @@ class GradientXInput:
         """The name by which commands and files know the method."""
         return "gi"
 
-    def relevance(self, forward: Forward, target: Target) -> Result:
+    def relevance(self, forward: Forward, target: Target, *, direction: int | None = None) -> Result:
         """Multiply the gradient by the input."""
-        found, scores, selection = gradients(forward, target)
+        found, scores, selection = gradients(forward, target, direction=direction)
         products = [each * tensor for each, tensor in zip(found, forward.tensors, strict=True)]
         relevance = forward.wrapped([each if selection.is_all else each[0] for each in products])
         return Result(relevance, selection.shaped(scores), selection.target, self)

@@ -17,9 +17,9 @@ class SensitivityAnalysis:
         """The name by which commands and files know the method."""
         return "sa"
 
-    def relevance(self, forward: Forward, target: Target) -> Result:
+    def relevance(self, forward: Forward, target: Target, *, direction: int | None = None) -> Result:
         """Square the gradient."""
-        found, scores, selection = gradients(forward, target)
+        found, scores, selection = gradients(forward, target, direction=direction)
         squared = [each.square() for each in found]
         relevance = forward.wrapped([each if selection.is_all else each[0] for each in squared])
         return Result(relevance, selection.shaped(scores), selection.target, self)
