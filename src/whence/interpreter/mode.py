@@ -1,6 +1,6 @@
 """Intercepts every torch call of a module and puts it on the record under its rule; no mathematics here."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,7 @@ from whence.interpreter.names import is_in_place, name_of, positional
 from whence.interpreter.rule import NoRule, Refused, Rule, Unruled
 from whence.interpreter.sweep import no_rule
 from whence.interpreter.table import CONSTANT, LIKE, REWRITES, TABLE, UNCHANGED
-from whence.interpreter.trace import Step, Trace, Value, leaves_of, mapped, values_of
-
-Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+from whence.interpreter.trace import Arguments, Step, Trace, Value, leaves_of, mapped, values_of
 
 
 class Recorder(TorchFunctionMode):
