@@ -34,7 +34,7 @@ def test_the_demo_shows_both_methods_and_writes_a_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", re.findall(r"^whence (?!train|data).*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    "command", re.findall(r"^whence (?!train|data|paper).*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
 )
 def test_commands_run(command: str, tmp_path: Path) -> None:
     (tmp_path / "reviews.txt").write_text("a fine film\n", encoding="utf-8")

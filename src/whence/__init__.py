@@ -79,6 +79,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "experiments":
+        return import_module("whence.experiments")
     if name not in _HOMES:
         raise AttributeError(f"module 'whence' has no attribute {name!r}")
     if name in ("explain", "Explanation"):

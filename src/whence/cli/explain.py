@@ -50,7 +50,7 @@ def explain(
     """Show which words spoke for a decision and which against it."""
     given = _texts(texts, file)
     methods = _methods(method or [MethodName.lrp], epsilon, delta)
-    pipeline = _pipeline(model)
+    pipeline = pipeline_of(model)
     from whence._explain import explain as explain_texts
 
     is_number = re.fullmatch(r"-?[0-9]{1,9}", target) is not None and target not in pipeline.classes
@@ -102,7 +102,7 @@ def _methods(names: list[MethodName], epsilon: float, delta: float) -> "list[Met
     return [made[name]() for name in names]
 
 
-def _pipeline(model: str) -> "Pipeline":
+def pipeline_of(model: str) -> "Pipeline":
     """A bundled or saved pipeline, or what the user's own factory returns."""
     from whence.models.bundled import load_any
     from whence.models.pipeline import Pipeline

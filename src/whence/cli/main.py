@@ -10,6 +10,7 @@ from whence import __version__
 from whence.cli.data import data
 from whence.cli.explain import explain
 from whence.cli.models import models
+from whence.cli.paper import paper
 from whence.cli.train import train
 from whence.errors import DataError, InputError, ModelError, TargetError, WhenceError
 from whence.render.colour import visible
@@ -19,6 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False, rich_markup_mode=None,
 )  # fmt: skip
 app.command()(explain)
+app.command()(paper)
 app.command()(train)
 app.command()(models)
 app.add_typer(data, name="data")

@@ -11,6 +11,7 @@ from whence.errors import DataError
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
 SPLITS = {"train": 8544, "dev": 1101, "test": 2210}
+OFFICIAL = "8ceec0edb1c455fde4bb538c1d0b24dc55f6af650a3956487e57bc67a12c22e7"  # the digest of the three files as published
 _PIECES = re.compile(r"[()]|[^() ]+")  # only the ASCII space separates: some words hold a no-break space
 
 

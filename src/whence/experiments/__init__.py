@@ -1,1 +1,16 @@
-"""Work that brings data, models and explanations together."""
+"""Work that brings data, models and explanations together; `run` reproduces the paper."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from whence.experiments.paper import run
+
+__all__ = ["run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "run":
+        raise AttributeError(f"module 'whence.experiments' has no attribute {name!r}")
+    from whence.experiments.paper import run
+
+    return run

@@ -1,0 +1,109 @@
+"""A pipeline's texts as batches of embedded tokens; what is done with a batch lives upstairs."""
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from whence.errors import InputError, ModelError
+from whence.methods.forward import EmbeddedForward, predicting
+from whence.methods.target import describe
+from whence.models.pipeline import Pipeline
+from whence.text.tokenizer import Token, running_text
+
+Text = str | tuple[str, ...]  # as a person wrote it, or cut into words already
+
+
+class Cut(NamedTuple):
+    """A text and its tokens, each with its place in it."""
+
+    text: str
+    tokens: list[Token]
+
+
+def cut(pipeline: Pipeline, text: Text, *, name: str = "the text") -> Cut:
+    """Cut a text into the pipeline's tokens; words that are cut already stay as they are, unless it reads characters."""
+    if isinstance(text, str):
+        found = Cut(text, pipeline.tokenizer.tokens(text))
+    elif isinstance(text, tuple) and all(isinstance(word, str) for word in text):
+        found = _cut_words(pipeline, text)
+    else:
+        raise InputError(f"{name} is a {type(text).__name__}; give a string, or a tuple of words")
+    if not found.tokens:
+        raise InputError(f"{name} is empty: there is no word to explain in {found.text[:20]!r}")
+    return found
+
+
+def _cut_words(pipeline: Pipeline, words: tuple[str, ...]) -> Cut:
+    forms = pipeline.tokenizer.forms(words)
+    if len(forms) != len(words):
+        text = running_text(words)
+        return Cut(text, pipeline.tokenizer.tokens(text))
+    tokens: list[Token] = []
+    place = 0
+    for word, form in zip(words, forms, strict=True):
+        tokens.append(Token(place, place + len(word), form))
+        place += len(word) + 1
+    return Cut(" ".join(words), tokens)
+
+
+def batches(pipeline: Pipeline, cuts: Sequence[Cut], *, size: int) -> Iterator[tuple[list[int], EmbeddedForward]]:
+    """Batches of texts of similar length: the texts' numbers, and the forward pass over their embedded tokens."""
+    embedding = embedding_of(pipeline)
+    device = embedding.weight.device
+    for rows in _groups(pipeline, [len(each.tokens) for each in cuts], size):
+        ids = [torch.tensor(pipeline.vocabulary.ids([token.form for token in cuts[n].tokens])) for n in rows]
+        padded = nn.utils.rnn.pad_sequence(ids, batch_first=True).to(device)
+        more: dict[str, Any] = {}
+        if _takes_lengths(pipeline.module):
+            more["lengths"] = torch.tensor([len(each) for each in ids])
+        with torch.no_grad():
+            embedded = embedding(padded)
+        yield rows, EmbeddedForward(pipeline.module, embedded, (), more, embedding=embedding, ids=padded)
+
+
+def scores_of(pipeline: Pipeline, forward: EmbeddedForward, embedded: Tensor | None = None) -> Tensor:
+    """The scores (B, C) of a batch, also with other embedded tokens than its own."""
+    with predicting(pipeline.module), torch.no_grad():
+        scores = forward.call(forward.tensors if embedded is None else [embedded])
+    count = len(forward.tensors[0])
+    if not isinstance(scores, Tensor) or scores.shape != (count, len(pipeline.classes)):
+        raise ModelError(
+            f"the module gave {describe(scores)} for {count} texts; it must give one score for each of "
+            f"{len(pipeline.classes)} classes"
+        )
+    if not bool(scores.isfinite().all()):
+        raise ModelError("the module's scores are not finite numbers")
+    return scores
+
+
+def _takes_lengths(module: nn.Module) -> bool:
+    return "lengths" in inspect.signature(module.forward).parameters
+
+
+def _groups(pipeline: Pipeline, lengths: Sequence[int], size: int) -> list[list[int]]:
+    """Texts of similar length together; of the very same length for a module that takes no lengths."""
+    order = sorted(range(len(lengths)), key=lambda n: lengths[n])
+    same = not _takes_lengths(pipeline.module)
+    groups: list[list[int]] = []
+    for n in order:
+        if groups and len(groups[-1]) < size and (not same or lengths[groups[-1][0]] == lengths[n]):
+            groups[-1].append(n)
+        else:
+            groups.append([n])
+    return groups
+
+
+def embedding_of(pipeline: Pipeline) -> nn.Embedding:
+    """The layer that embeds the pipeline's tokens."""
+    found = [module for module in pipeline.module.modules() if isinstance(module, nn.Embedding)]
+    if len(found) != 1:
+        raise ModelError(f"the module has {len(found)} nn.Embedding layers; to explain words it must have one")
+    if found[0].num_embeddings < len(pipeline.vocabulary):
+        raise ModelError(
+            f"the module's nn.Embedding has {found[0].num_embeddings} rows for a vocabulary of "
+            f"{len(pipeline.vocabulary)} tokens, the unknown one included"
+        )
+    return found[0]

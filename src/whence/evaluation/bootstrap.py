@@ -1,0 +1,34 @@
+"""How far a figure could lie elsewhere with other texts of the same kind: bootstrap intervals, the same on every run."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+DRAWS = 2000
+Numbers = NDArray[np.float64]
+
+
+class Band(NamedTuple):
+    """The middle 95 % of what resampled texts give."""
+
+    low: Numbers
+    high: Numbers
+
+
+def draws(count: int, *, seed: int = 0, number: int = DRAWS) -> Numbers:
+    """How often each of `count` texts is drawn in each resample, as weights (draws, count) that sum to 1."""
+    return np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=number) / count
+
+
+def band(resampled: Numbers) -> Band:
+    """The band of a figure from its value in every resample (draws, ...)."""
+    low, high = np.quantile(resampled, (0.025, 0.975), axis=0)
+    return Band(low, high)
+
+
+def mean_band(values: Numbers, figure: Callable[[Numbers], Numbers] = lambda means: means) -> Band:
+    """The band of a figure made of the means over texts (texts, ...); texts stay whole, so that pairs stay pairs."""
+    means = draws(len(values)) @ values.reshape(len(values), -1)
+    return band(figure(means.reshape(-1, *values.shape[1:])))

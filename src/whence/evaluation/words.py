@@ -1,0 +1,42 @@
+"""Tokens gathered into words, so that a model of characters is measured by the same words as any other."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from whence._batches import Text, cut
+from whence.explanation import Explanation
+from whence.models.pipeline import Pipeline
+from whence.text.tokenizer import CharacterTokenizer, TreebankTokenizer
+
+
+def word_groups(pipeline: Pipeline, text: Text) -> list[range]:
+    """The tokens of every word, in order and without a gap; only characters are gathered, other tokens are words already.
+
+    What stands between two words goes with the one before it.
+    """
+    written, tokens = cut(pipeline, text)
+    if not isinstance(pipeline.tokenizer, CharacterTokenizer):
+        return [range(n, n + 1) for n in range(len(tokens))]
+    starts = [word.start for word in TreebankTokenizer().tokens(written)] or [0]
+    starts[0] = 0
+    return [range(start, end) for start, end in zip(starts, [*starts[1:], len(tokens)], strict=True)]
+
+
+def by_word(explanation: Explanation, groups: Sequence[range]) -> Explanation:
+    """The same explanation with one token for every group; relevance is added up, so nothing is lost."""
+    if all(len(group) == 1 for group in groups):
+        return explanation
+    spans = [(explanation.spans[group[0]][0], explanation.spans[group[-1]][1]) for group in groups]
+
+    def gathered(relevance: Sequence[float]) -> tuple[float, ...]:
+        return tuple(sum(relevance[n] for n in group) for group in groups)
+
+    words = [explanation.text[start:end].rstrip() for start, end in spans]
+    return replace(
+        explanation,
+        tokens=tuple(words),
+        spans=tuple((start, start + len(word)) for (start, _), word in zip(spans, words, strict=True)),
+        unknown=tuple(any(explanation.unknown[n] for n in group) for group in groups),
+        relevance=gathered(explanation.relevance),
+        encoders=tuple(gathered(share) for share in explanation.encoders),
+    )

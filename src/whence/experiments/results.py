@@ -1,0 +1,113 @@
+"""What was measured as plain data: the content of results.json."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+import whence
+from whence.experiments import published
+from whence.experiments.fig1_fig2_heatmaps import RULE
+from whence.experiments.fig4_position import distributions
+from whence.experiments.reproduction import Reproduction
+from whence.experiments.table1_words import Ranked, overlap
+from whence.experiments.test_set import METHODS
+from whence.models.pipeline import fingerprint
+
+
+def results(found: Reproduction, seconds: Mapping[str, float]) -> dict[str, Any]:
+    """Every number; two runs on one machine differ in `seconds` alone. What cannot be told is None."""
+    pipeline = found.test.pipeline
+    made = {
+        "whence": whence.__version__,
+        "torch": torch.__version__,
+        "model": {"name": pipeline.name, "fingerprint": fingerprint(pipeline)},
+        "data": dict(found.data),
+        "classes": list(pipeline.classes),
+        "methods": {name: repr(method) for name, method in METHODS.items()},
+        "counts": found.counts,
+        "accuracy": {"five": found.accuracy.five, "binary": found.accuracy.binary},
+        "accuracy_bands": {"five": _pair(found.accuracy.five_band), "binary": _pair(found.accuracy.binary_band)},
+        "confusion": found.accuracy.confusion.tolist(),
+        "heatmaps": _heatmaps(found),
+        "table1": _table1(found),
+        "fig3": _fig3(found),
+        "fig4": {
+            method: {
+                part: {name: own.tolist() for name, own in zip(pipeline.classes, by_class, strict=True)}
+                for part, by_class in distributions(intervals).items()
+            }
+            for method, intervals in found.position.items()
+        },
+        "findings": [finding.to_dict() for finding in found.findings],
+        "published": {
+            "counts": [published.SENTENCES, published.DELETION_SENTENCES, published.POSITION_SENTENCES],
+            "accuracy": {"five": published.FIVE_CLASSES, "binary": published.TWO_CLASSES},
+            "random_deviation": published.RANDOM_DEVIATION,
+            "table1": {method: words._asdict() for method, words in published.TABLE1.items()},
+        },
+        "seconds": {part: round(spent, 2) for part, spent in seconds.items()},
+    }
+    return _told(made)
+
+
+def _pair(band: tuple[Any, Any]) -> list[float]:
+    return [float(end) for end in band]
+
+
+def _heatmaps(found: Reproduction) -> dict[str, Any]:
+    classes = found.test.pipeline.classes
+    shown = [
+        {
+            "number": number,
+            "label": classes[panel.label],
+            "predicted": classes[found.test.predicted[n]],
+            "words": list(found.by_label["lrp"][n].tokens),
+            "sa": list(found.by_label["sa"][n].relevance),
+            "lrp": list(found.by_label["lrp"][n].relevance),
+        }
+        for panel in found.panels
+        for number, n in zip(panel.numbers, panel.rows, strict=True)
+    ]
+    return {"rule": RULE, "sentences": shown}
+
+
+def _table1(found: Reproduction) -> dict[str, Any]:
+    classes = found.test.pipeline.classes
+    by_class = [{method: _words(ranked) for method, ranked in own.items()} for own in found.words]
+    target = len(classes) - 1  # very positive, whatever the model calls it
+    return {
+        "target": classes[target],
+        **by_class[target],
+        "overlap": {method: overlap(ranked, method) for method, ranked in found.words[target].items()},
+        "other_classes": dict(zip(classes[:target], by_class, strict=False)),
+    }
+
+
+def _words(ranked: Ranked) -> dict[str, Any]:
+    return {
+        "most": [each.word for each in ranked.most],
+        "least": [each.word for each in ranked.least],
+        "most_relevance": [each.relevance for each in ranked.most],
+        "least_relevance": [each.relevance for each in ranked.least],
+    }
+
+
+def _fig3(found: Reproduction) -> dict[str, Any]:
+    made: dict[str, Any] = {"correct": {}, "wrong": {}, "sentences": {}, "bands": {}, "random_deviation": {}}
+    for side, curves in found.deletion.items():
+        made[side] = {method: curves.accuracy(method).tolist() for method in curves.hits}
+        made["sentences"][side] = curves.sentences
+        made["bands"][side] = {method: [end.tolist() for end in curves.band(method)] for method in curves.hits}
+        made["random_deviation"][side] = curves.runs.std(0).tolist()
+    return made
+
+
+def _told(thing: Any) -> Any:
+    """The same with None for every number that is not one."""
+    if isinstance(thing, dict):
+        return {key: _told(each) for key, each in thing.items()}
+    if isinstance(thing, (list, tuple)):
+        return [_told(each) for each in thing]
+    return None if isinstance(thing, float) and not math.isfinite(thing) else thing

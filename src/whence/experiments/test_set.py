@@ -1,0 +1,112 @@
+"""A labelled test set with what a pipeline makes of it; every figure and table starts from one."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from whence._batches import batches, cut, scores_of
+from whence._explain import explain
+from whence.errors import InputError
+from whence.evaluation.words import by_word, word_groups
+from whence.explanation import Explanation
+from whence.methods.gradient_input import GradientXInput
+from whence.methods.lrp import LRP
+from whence.methods.method import Method
+from whence.methods.sensitivity import SensitivityAnalysis
+from whence.models.pipeline import Pipeline
+
+METHODS: Mapping[str, Method] = {
+    "sa": SensitivityAnalysis(),
+    "lrp": LRP(),
+    "lrp_cons": LRP(delta=1.0),
+    "gi": GradientXInput(),
+}
+NAMES = {"sa": "SA", "lrp": "LRP", "lrp_cons": "LRP_cons", "gi": "Gradient×Input", "random": "random"}
+Report = Callable[[int], None]  # told how many sentences were done
+
+
+@dataclass(frozen=True, eq=False)
+class TestSet:
+    """Sentences, cut into words, and their labels; methods explain them word by word whatever the pipeline's tokens are."""
+
+    __test__ = False  # no test case, though its name begins like one
+
+    pipeline: Pipeline
+    texts: Sequence[tuple[str, ...]]
+    labels: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @cached_property
+    def words(self) -> list[list[range]]:
+        """The tokens of each word of each sentence."""
+        return [word_groups(self.pipeline, text) for text in self.texts]
+
+    @cached_property
+    def probabilities(self) -> NDArray[np.float64]:
+        """The probability of every class for every sentence (sentences, classes)."""
+        found = torch.empty(len(self), len(self.pipeline.classes), dtype=torch.float64)
+        for rows, forward in batches(self.pipeline, [cut(self.pipeline, text) for text in self.texts], size=256):
+            found[rows] = scores_of(self.pipeline, forward).cpu().double().softmax(-1)
+        return found.numpy()
+
+    @cached_property
+    def predicted(self) -> NDArray[np.int64]:
+        """The class predicted for every sentence."""
+        return self.probabilities.argmax(-1)
+
+    @property
+    def is_correct(self) -> NDArray[np.bool_]:
+        """Whether the prediction is the label."""
+        return self.predicted == np.asarray(self.labels)
+
+    def at_least(self, words: int) -> list[int]:
+        """The numbers of the sentences with that many words or more."""
+        return [n for n, text in enumerate(self.texts) if len(text) >= words]
+
+    def explained(
+        self, method: Method, *, rows: Sequence[int] | None = None, report: Report = lambda n: None
+    ) -> list[Explanation]:
+        """The sentences' explanations word by word, each for its own label."""
+        chosen = range(len(self)) if rows is None else rows
+        found = self._by_word(method, chosen, [self.labels[n] for n in chosen], report, encoders=False)
+        return [each for (each,) in found]
+
+    def explained_for_all(
+        self, method: Method, *, rows: Sequence[int], encoders: bool, report: Report = lambda n: None
+    ) -> list[list[Explanation]]:
+        """For each of these sentences its explanation for every class."""
+        return self._by_word(method, rows, "all", report, encoders=encoders)
+
+    def _by_word(
+        self, method: Method, rows: Sequence[int], target: Any, report: Report, *, encoders: bool
+    ) -> list[list[Explanation]]:
+        per_text = len(self.pipeline.classes) if target == "all" else 1
+        found: list[list[Explanation]] = [[] for _ in rows]
+        order = sorted(range(len(rows)), key=lambda n: len(self.texts[rows[n]]))
+        for start in range(0, len(order), 512):
+            part = order[start : start + 512]
+            chosen = target if target == "all" else [target[n] for n in part]
+            texts = [self.texts[rows[n]] for n in part]
+            flat = explain(self.pipeline, texts, target=chosen, method=method, encoders=encoders)
+            for k, n in enumerate(part):
+                own = flat[k * per_text : (k + 1) * per_text]
+                found[n] = [by_word(each, self.words[rows[n]]) for each in own]
+            report(len(part))
+        return found
+
+
+def has_encoders(test: TestSet) -> bool:
+    """Whether what came through each direction of the pipeline's model can be told apart."""
+    try:
+        explain(test.pipeline, test.texts[:1], encoders=True, method=METHODS["sa"])
+        explain(test.pipeline, test.texts[:1], encoders=True, method=METHODS["lrp"])
+    except InputError:
+        return False
+    return True

@@ -1,0 +1,202 @@
+"""Figures with matplotlib, as bytes of PNG and PDF; drawn off screen, with no state left behind."""
+
+import warnings
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whence.errors import InputError
+from whence.explanation import Explanation
+from whence.render.colour import hexadecimal, shades, visible
+
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.patches import FancyBboxPatch
+    from matplotlib.text import Text
+    from matplotlib.textpath import TextToPath
+except ModuleNotFoundError:
+    raise InputError("figures need matplotlib; run: pip install 'whence[plot]'") from None
+
+Numbers = NDArray[np.float64]
+COLOURS = ("#b2182b", "#2166ac", "#1b7837", "#e08214", "#666666", "#762a83")  # apart for colour-blind readers, and in print
+MARKERS = "os^Dvx"
+INK, FAINT = "#222222", "#777777"
+
+
+def files(name: str, figure: Figure) -> dict[str, bytes]:
+    """The figure as name.png and name.pdf, the same bytes on every run."""
+    found: dict[str, bytes] = {}
+    for kind, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None, "Producer": None, "Creator": None})):
+        content = BytesIO()
+        with _boxes():
+            figure.savefig(content, format=kind, dpi=160, metadata=metadata, facecolor="white")
+        found[f"{name}.{kind}"] = content.getvalue()
+    return found
+
+
+@contextmanager
+def _boxes() -> Generator[None]:
+    """Characters that the font lacks are drawn as boxes, without a word about it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")
+        yield
+
+
+class Curve(NamedTuple):
+    """A line with a band around it."""
+
+    label: str
+    y: Numbers
+    low: Numbers
+    high: Numbers
+
+
+def curves(panels: Mapping[str, Sequence[Curve]], *, x: str, y: str) -> Figure:
+    """Panels side by side, each with one curve for every method over 0, 1, 2, …; colours go by the curve's label."""
+    figure = Figure(figsize=(10, 4.4), layout="constrained")
+    labels = list(dict.fromkeys(curve.label for panel in panels.values() for curve in panel))
+    for axes, (title, panel) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        for curve in panel:
+            k = labels.index(curve.label)
+            steps, colour = np.arange(len(curve.y)), COLOURS[k % len(COLOURS)]
+            axes.fill_between(steps, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
+            axes.plot(steps, curve.y, color=colour, marker=MARKERS[k % len(MARKERS)], markersize=5, label=curve.label)
+        axes.set_title(title, fontsize=11)
+        axes.set_xlabel(x)
+        axes.set_xticks(range(max(len(curve.y) for curve in panel)))
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel(y)
+        _plain(axes)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(labels), frameon=False)
+    return figure
+
+
+def distributions(rows: Mapping[str, Mapping[str, Mapping[str, Numbers]]], *, x: str, y: str) -> Figure:
+    """A grid: a row for each outer key, a column for each inner one, in each cell a step line for every method."""
+    columns = list(next(iter(rows.values())))
+    figure = Figure(figsize=(2.35 * len(columns) + 0.6, 2.1 * len(rows) + 0.6), layout="constrained")
+    grid = figure.subplots(len(rows), len(columns), sharex=True, sharey="row", squeeze=False)
+    for line, (row, cells) in zip(grid, rows.items(), strict=True):
+        for axes, (column, methods) in zip(line, cells.items(), strict=True):
+            count = max(len(values) for values in methods.values())
+            for k, (label, values) in enumerate(methods.items()):
+                axes.stairs(values, np.arange(count + 1) + 0.5, color=COLOURS[k], linewidth=1.8, label=label)
+            axes.axhline(1 / count, color=FAINT, linewidth=0.8, linestyle=":")
+            axes.axvline(count / 2 + 0.5, color=FAINT, linewidth=0.8, linestyle=":")
+            axes.set_xticks(range(1, count + 1))
+            axes.tick_params(axis="x", labelsize=7)
+            axes.tick_params(axis="y", labelsize=8)
+            _plain(axes)
+            if axes in grid[0]:
+                axes.set_title(column, fontsize=11)
+        line[0].set_ylabel(f"{row}\n{y}", fontsize=9)
+        line[0].set_ylim(0, 1.08 * max(values.max() for methods in cells.values() for values in methods.values()))
+    figure.supxlabel(x, fontsize=10)
+    figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside upper right", ncols=6, frameon=False)
+    return figure
+
+
+def confusion(counts: NDArray[np.int64], classes: Sequence[str]) -> Figure:
+    """How many sentences of each label were taken for each class, shaded by the part of the label."""
+    figure = Figure(figsize=(5.4, 4.6), layout="constrained")
+    axes = figure.subplots()
+    parts = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    axes.imshow(parts, cmap="Blues", vmin=0, vmax=1)
+    for (label, predicted), count in np.ndenumerate(counts):
+        dark = parts[label, predicted] > 0.5
+        note = f"{count}\n{100 * parts[label, predicted]:.0f} %"
+        axes.text(predicted, label, note, ha="center", va="center", fontsize=9, color="white" if dark else INK)
+    axes.set_xticks(range(len(classes)), classes, rotation=25, ha="right")
+    axes.set_yticks(range(len(classes)), classes)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("label")
+    return figure
+
+
+def _plain(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+class HeatmapRow(NamedTuple):
+    """A sentence in a list of heatmaps: its number, what stands at its left, and its explanation."""
+
+    number: int
+    label: str
+    predicted: str
+    explanation: Explanation
+
+
+WIDTH, LINE, SIZE = 760.0, 17.0, 10.5  # of the page, of a line and of the letters, in points
+_MEASURE = TextToPath()
+_FONT = FontProperties(family="DejaVu Sans", size=SIZE)
+
+
+def heatmaps(groups: Sequence[tuple[str, Sequence[HeatmapRow]]]) -> Figure:
+    """Groups of sentences under headings; words coloured by relevance, label and prediction at the left."""
+    left, items, y = 128.0, list[tuple[Any, ...]](), 38.0
+    for heading, rows in groups:
+        items.append(("heading", y, heading))
+        y += LINE * 1.3
+        for row in rows:
+            items.append(("row", y, row))
+            placed, lines = _placed(row.explanation, WIDTH - left - 12)
+            items += [("word", y + LINE * line, left + x, width, n, row.explanation) for line, x, width, n in placed]
+            y += LINE * lines + 5
+        y += 8
+    figure = Figure(figsize=(WIDTH / 72, y / 72))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_xlim(0, WIDTH)
+    axes.set_ylim(y, 0)
+    axes.axis("off")
+    for x, title in ((10, "no."), (36, "label"), (72, "predicted"), (left, "sentence")):
+        _write(axes, x, 16, title, size=8.5, color=FAINT)
+    for kind, *rest in items:
+        {"heading": _heading, "row": _row, "word": _word}[kind](axes, *rest)
+    return figure
+
+
+def _placed(explanation: Explanation, width: float) -> tuple[list[tuple[int, float, float, int]], int]:
+    """For every word its line, its place on it and its width; and the number of lines."""
+    placed: list[tuple[int, float, float, int]] = []
+    line, x = 0, 0.0
+    for n, word in enumerate(explanation.tokens):
+        with _boxes():
+            wide = _MEASURE.get_text_width_height_descent(visible(word), _FONT, ismath=False)[0]
+        if x and x + wide > width:
+            line, x = line + 1, 0.0
+        placed.append((line, x, wide, n))
+        x += wide + 4.5
+    return placed, line + 1
+
+
+def _write(axes: Axes, x: float, y: float, text: str, **style: Any) -> Text:
+    return axes.text(x, y, visible(text), va="baseline", parse_math=False, **style)
+
+
+def _heading(axes: Axes, y: float, heading: str) -> None:
+    axes.plot((10, WIDTH - 10), (y - LINE * 0.85,) * 2, color="#bbbbbb", linewidth=0.7)
+    _write(axes, 10, y, heading, size=9.5, weight="bold", color=INK)
+
+
+def _row(axes: Axes, y: float, row: HeatmapRow) -> None:
+    _write(axes, 10, y, f"{row.number}.", size=SIZE - 1.5, color=FAINT)
+    _write(axes, 36, y, row.label, size=SIZE - 1.5, color=INK)
+    _write(axes, 72, y, row.predicted, size=SIZE - 1.5, color=INK)
+
+
+def _word(axes: Axes, y: float, x: float, width: float, n: int, explanation: Explanation) -> None:
+    shade = shades(explanation)[n]
+    box = FancyBboxPatch(
+        (x - 1, y - LINE * 0.66), width + 2, LINE * 0.88, boxstyle="round,pad=0,rounding_size=2",
+        facecolor=hexadecimal(shade.mixed()), edgecolor="none", linewidth=0,
+    )  # fmt: skip
+    axes.add_patch(box)
+    _write(axes, x, y, explanation.tokens[n], fontproperties=_FONT, color="white" if shade.needs_white_text else "black")
