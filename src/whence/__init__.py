@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     )
     from whence.explanation import Explanation
     from whence.interpreter.custom import Call, handles
+    from whence.interpreter.gates import gate
     from whence.methods.gradient_input import GradientXInput
     from whence.methods.lrp import LRP
     from whence.methods.sensitivity import SensitivityAnalysis
+    from whence.methods.target import contrast
     from whence.models.bundled import load_any as load
     from whence.models.pipeline import Pipeline
     from whence.result import Result
@@ -47,9 +49,11 @@ _HOMES = {
     "Explanation": "whence.explanation",
     "Call": "whence.interpreter.custom",
     "handles": "whence.interpreter.custom",
+    "gate": "whence.interpreter.gates",
     "GradientXInput": "whence.methods.gradient_input",
     "LRP": "whence.methods.lrp",
     "SensitivityAnalysis": "whence.methods.sensitivity",
+    "contrast": "whence.methods.target",
     "load": "whence.models.bundled",
     "Pipeline": "whence.models.pipeline",
     "Result": "whence.result",
@@ -71,7 +75,9 @@ __all__ = [
     "TargetError",
     "WeightsError",
     "WhenceError",
+    "contrast",
     "explain",
+    "gate",
     "handles",
     "load",
     "relevance",

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from whence.errors import InputError, ModelError
-from whence.methods.forward import EmbeddedForward, predicting
+from whence.methods.embedded import EmbeddedForward
+from whence.methods.forward import predicting
 from whence.methods.target import describe
 from whence.models.pipeline import Pipeline
 from whence.text.tokenizer import Token, running_text
@@ -61,7 +62,7 @@ def batches(pipeline: Pipeline, cuts: Sequence[Cut], *, size: int) -> Iterator[t
             more["lengths"] = torch.tensor([len(each) for each in ids])
         with torch.no_grad():
             embedded = embedding(padded)
-        yield rows, EmbeddedForward(pipeline.module, embedded, (), more, embedding=embedding, ids=padded)
+        yield rows, EmbeddedForward(pipeline.module, embedded, (), more, ids=(padded,), layers=(embedding,))
 
 
 def scores_of(pipeline: Pipeline, forward: EmbeddedForward, embedded: Tensor | None = None) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from whence._batches import Cut, Text, batches, cut, scores_of
 from whence.errors import InputError, TargetError
 from whence.explanation import Explanation
-from whence.methods.forward import EmbeddedForward
+from whence.methods.embedded import EmbeddedForward
 from whence.methods.lrp import LRP
 from whence.methods.method import Method
 from whence.methods.target import Target
@@ -122,10 +122,11 @@ def _explained(
         (_, forward), *_ = batches(doubled, texts, size=len(texts))
         result = method.relevance(forward, chosen).check(1e-4)
     shares = _directions(method, forward, chosen, result) if encoders else []
-    assert forward.ids is not None
+    (numbers,) = forward.ids
+    assert numbers is not None
     return [
         _assembled(pipeline, text, ids, scores[n], result, n, chosen, method, shares)
-        for n, (text, ids) in enumerate(zip(texts, forward.ids, strict=True))
+        for n, (text, ids) in enumerate(zip(texts, numbers, strict=True))
     ]
 
 

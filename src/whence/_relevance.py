@@ -10,6 +10,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
 from whence.errors import InputError, WeightsError
+from whence.methods.embedded import embedded
 from whence.methods.forward import Forward, Inputs, require_finite
 from whence.methods.lengths import relevance_by_length
 from whence.methods.lrp import LRP
@@ -25,17 +26,28 @@ def relevance(
     target: Target = None,
     method: Method | None = None,
     lengths: Sequence[int] | Tensor | None = None,
+    embedding: str | None = None,
+    at: str | None = None,
+    memory: bool = False,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
 ) -> Result:
     """Explain one score per sample of an unmodified model.
 
     `inputs`: a float tensor, a tuple of them (relevance for each), or a `PackedSequence`; whatever else the model takes goes
-    into `args` and `kwargs`. `target`: a class index or one per sample, `"predicted"`, `"all"` (a leading axis of classes),
-    `(time step, class)`, or a callable from the model's output to one score per sample; without one, the model must give
-    one score per sample. `lengths`: how many steps of each sample of a padded batch are real. Every sample is then explained as
-    if it were alone: the model is called once for each length, with the samples of that length cut to it (and their rows of
-    `args` and `kwargs`), and is told their `lengths` if its forward has a parameter of that name.
+    into `args` and `kwargs`. Token ids are explained by what the model's embedding makes of them, with its dimensions last;
+    `embedding` names that layer where the ids go into several.
+
+    `target`: a class index or one per sample, `"predicted"`, `"all"` (a leading axis of classes), `(time step, class)` with
+    `"all"` for either, `whence.contrast(a, b)`, or a callable from the model's output to one score per sample; without one, the
+    model must give one score per sample.
+
+    `lengths`: how many steps of each sample of a padded batch are real. Every sample is then explained as if it were alone: the
+    model is called once for each length, with the samples of that length cut to it (and their rows of `args` and `kwargs`),
+    and is told their `lengths` if its forward has a parameter of that name.
+
+    `at` names a layer: relevance is then that of its output, not of the inputs. `memory` also tells how much relevance the
+    states of recurrent layers carry from step to step.
 
         result = whence.relevance(model, inputs, target=3, method=whence.LRP(epsilon=1e-3))
         result.check().relevance
@@ -46,12 +58,21 @@ def relevance(
         raise InputError(f"method is {method!r}; give a method with its settings, such as method=whence.LRP()")
     if not isinstance(args, (tuple, list)) or not isinstance(kwargs or {}, Mapping):
         raise InputError("args is a tuple of further arguments of the model, kwargs a dictionary of them")
-    forward = Forward(model, inputs, args, kwargs)
     tensors = _explained_tensors(inputs)
+    forward = Forward(model, inputs, args, kwargs)
+    if embedding is not None or not all(tensor.is_floating_point() for tensor in tensors):
+        if isinstance(inputs, PackedSequence) or lengths is not None:
+            raise InputError("packed ids and lengths= are not taken together with token ids; embed first, or give one length")
+        forward = embedded(model, tensors, args, kwargs, single=isinstance(inputs, Tensor), name=embedding)
+        tensors = forward.tensors
     _require_finite_weights(model)
+    if (at is not None or memory) and (not isinstance(method, LRP) or lengths is not None):
+        raise InputError("at= and memory= need method=LRP(...) and samples of one length, or a model that packs them")
     if lengths is not None:
         return relevance_by_length(forward, target, method, lengths)
     require_finite(tensors)
+    if isinstance(method, LRP):
+        return method.relevance(forward, target, at=at, memory=memory)
     return method.relevance(forward, target)
 
 
@@ -111,11 +132,8 @@ def _explained_tensors(inputs: Inputs) -> tuple[Tensor, ...]:
         tensor = each.data if isinstance(each, PackedSequence) else each
         if not isinstance(tensor, Tensor):
             raise InputError(f"inputs holds a {type(tensor).__name__}; give a float tensor, or a tuple of float tensors")
-        if not tensor.is_floating_point():
-            raise InputError(
-                f"inputs are of type {tensor.dtype}; relevance needs numbers that can carry it: "
-                "embed first, or explain the embedding's output"
-            )
+        if tensor.is_complex() or tensor.dtype == torch.bool or tensor.is_quantized:
+            raise InputError(f"inputs are of type {tensor.dtype}; give real numbers, or token ids for an nn.Embedding")
         if tensor.layout != torch.strided or tensor.is_meta or tensor.is_nested:
             raise InputError("inputs are sparse, nested or without numbers; give an ordinary tensor")
         if tensor.dim() == 0 or tensor.numel() == 0:

@@ -17,7 +17,9 @@ Relevance = Tensor | PackedSequence | tuple[Tensor, ...] | tuple[PackedSequence,
 class Result:
     """The relevance of every input element for one score per sample.
 
-    For `target="all"`, `relevance`, `score` and everything in `absorbed` have a leading axis, one entry per class.
+    For `target="all"`, `relevance`, `score` and everything in `absorbed` have a leading axis, one entry per class; likewise for
+    all steps of an output. `memory` says how much relevance the state of each recurrent layer carries over the boundary before
+    every step, in the order of the words: entry 0 stands before the first, entry T behind the last.
     """
 
     relevance: Relevance
@@ -26,6 +28,7 @@ class Result:
     method: Any
     absorbed: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])  # by layer and what absorbed it, each like score
     explained: Tensor | None = None  # the relevance summed over each sample, like score
+    memory: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # (B, T + 1) by layer, where asked for
     gaps: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # by layer, when the books do not balance
 
     @property

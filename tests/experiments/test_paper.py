@@ -194,7 +194,7 @@ def test_a_model_of_other_classes_is_refused(treebank: Path, tmp_path: Path) -> 
 
 def test_pictures_take_any_word() -> None:
     hostile = whence.explain(whence.load("sst-bilstm"), [("$", "$x$", "\x1b[31m", "\\frac", "字", "a" * 300)])[0]
-    drawn = figure.heatmaps([("<b>", [figure.HeatmapRow(1, "+", "−", hostile)])])
+    drawn = figure.heatmaps([("<b>", [figure.HeatmapRow(1, "+", "−", hostile)])], title="$x$")
     assert figure.files("x", drawn)["x.png"].startswith(b"\x89PNG")
 
 

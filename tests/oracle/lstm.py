@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.oracle.products import split
+
 Array = NDArray[np.float64]
 
 
@@ -77,7 +79,7 @@ def weighted(
 
 
 def lrp(
-    states: States, weights: Weights, r_last: Array, *, epsilon: float, delta: float, shared: bool
+    states: States, weights: Weights, r_last: Array, *, epsilon: float, delta: float, shared: bool, product: str = "all"
 ) -> tuple[Array, Array, Array]:
     """Relevance of x (T, E) and of the two initial states, from that of the last hidden state."""
     steps, embedding = states.x.shape
@@ -87,17 +89,22 @@ def lrp(
     r_h, r_c = r_last.copy(), np.zeros(hidden)
     none = np.zeros(1)
     for t in reversed(range(steps)):
-        r_c = r_c + r_h
-        kept, new = states.f[t] * states.c[t], states.i[t] * states.g[t]
-        r_kept, r_new = np.zeros(hidden), np.zeros(hidden)
+        r_gate = {gate: np.zeros(hidden) for gate in "ifgo"}
         for j in range(hidden):
-            terms = np.array([kept[j], new[j]])
-            back = weighted(terms, np.ones((1, 2)), none, states.c[t + 1][j : j + 1], r_c[j : j + 1], n=2, **settings)
-            r_kept[j], r_new[j] = back
+            r_gate["o"][j], r_tanh = split(states.o[t][j], np.tanh(states.c[t + 1][j]), r_h[j], product=product, **settings)
+            terms = np.array([states.f[t][j] * states.c[t][j], states.i[t][j] * states.g[t][j]])
+            r_sum = np.array([r_c[j] + r_tanh])
+            kept, new = weighted(terms, np.ones((1, 2)), none, states.c[t + 1][j : j + 1], r_sum, n=2, **settings)
+            r_gate["f"][j], r_c[j] = split(states.f[t][j], states.c[t][j], kept, product=product, **settings)
+            r_gate["i"][j], r_gate["g"][j] = split(states.i[t][j], states.g[t][j], new, product=product, **settings)
         lower = np.concatenate([states.x[t], states.h[t]])
-        w = np.concatenate([weights.U["g"], weights.W["g"]], axis=1)
-        back = weighted(lower, w, weights.b["g"], states.a[t], r_new, n=embedding + hidden, **settings)
-        r_x[t], r_h, r_c = back[:embedding], back[embedding:], r_kept
+        r_h = np.zeros(hidden)
+        for gate, r_a in r_gate.items():
+            w = np.concatenate([weights.U[gate], weights.W[gate]], axis=1)
+            z = w @ lower + weights.b[gate]
+            back = weighted(lower, w, weights.b[gate], z, r_a, n=embedding + hidden, **settings)
+            r_x[t] += back[:embedding]
+            r_h += back[embedding:]
     return r_x, r_h, r_c
 
 

@@ -18,8 +18,8 @@ class Band(NamedTuple):
 
 
 def draws(count: int, *, seed: int = 0, number: int = DRAWS) -> Numbers:
-    """How often each of `count` texts is drawn in each resample, as weights (draws, count) that sum to 1."""
-    return np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=number) / count
+    """How often each of `count` texts is drawn in each resample (draws, count)."""
+    return np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=number).astype(np.float64)
 
 
 def band(resampled: Numbers) -> Band:
@@ -30,5 +30,5 @@ def band(resampled: Numbers) -> Band:
 
 def mean_band(values: Numbers, figure: Callable[[Numbers], Numbers] = lambda means: means) -> Band:
     """The band of a figure made of the means over texts (texts, ...); texts stay whole, so that pairs stay pairs."""
-    means = draws(len(values)) @ values.reshape(len(values), -1)
+    means = draws(len(values)) @ values.reshape(len(values), -1) / len(values)
     return band(figure(means.reshape(-1, *values.shape[1:])))

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from whence._batches import Text, batches, cut, scores_of
+from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.models.pipeline import Pipeline
 
@@ -16,6 +17,8 @@ Order = Literal["decreasing", "increasing"]
 
 def deletion_order(explanation: Explanation, order: Order) -> list[int]:
     """The words of an explanation by decreasing or increasing relevance; of equal ones the first goes first."""
+    if order not in ("decreasing", "increasing"):
+        raise InputError(f'order is {order!r}; it is "decreasing" or "increasing"')
     sign = -1 if order == "decreasing" else 1
     return sorted(range(len(explanation.relevance)), key=lambda n: sign * explanation.relevance[n])
 
@@ -50,7 +53,7 @@ def predictions_without(
 def deletion_curve(
     pipeline: Pipeline,
     texts: Sequence[Text],
-    labels: Sequence[int],
+    labels: Sequence[int | str],
     explanations: Sequence[Explanation],
     *,
     order: Order,
@@ -59,11 +62,33 @@ def deletion_curve(
 ) -> NDArray[np.bool_]:
     """Whether the model is right about each text after 0, 1, … `steps` deletions (texts, steps + 1); its mean is the curve.
 
-    Relevance is computed once, on the whole text: the explanations come from it.
+    Relevance is computed once, on the whole text: the explanations come from it. Labels are classes by name or number. A text
+    with fewer words than steps stays empty from then on.
     """
+    if not len(texts) == len(labels) == len(explanations):
+        raise InputError(
+            f"there are {len(texts)} texts, {len(labels)} labels and {len(explanations)} explanations; give as many of each"
+        )
+    numbers = [_label(pipeline, label) for label in labels]
+    for n, (text, explanation) in enumerate(zip(texts, explanations, strict=True)):
+        count = len(cut(pipeline, text).tokens) if words is None else len(words[n])
+        if count != len(explanation.relevance):
+            raise InputError(
+                f"text {n + 1} has {count} words, its explanation {len(explanation.relevance)}: is the order the same?"
+            )
     orders = [deletion_order(explanation, order) for explanation in explanations]
     predicted = predictions_without(pipeline, texts, orders, words=words, steps=steps)
-    return predicted == np.asarray(labels)[:, None]
+    return predicted == np.asarray(numbers)[:, None]
+
+
+def _label(pipeline: Pipeline, label: int | str) -> int:
+    if isinstance(label, str) and label in pipeline.classes:
+        return pipeline.classes.index(label)
+    if isinstance(label, (int, np.integer)) and 0 <= label < len(pipeline.classes):
+        return int(label)
+    raise InputError(
+        f"label {label!r} is no class of {pipeline.name}: {', '.join(pipeline.classes)}, or 0 to {len(pipeline.classes) - 1}"
+    )
 
 
 def random_orders(lengths: Sequence[int], *, seed: int) -> list[list[int]]:

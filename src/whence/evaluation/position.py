@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from whence.errors import InputError
+
 
 def portions(length: int, intervals: int) -> NDArray[np.float64]:
     """The portion of every word that falls into each interval (length, intervals); each row sums to 1.
@@ -19,10 +21,14 @@ def portions(length: int, intervals: int) -> NDArray[np.float64]:
 
 def relevance_by_interval(relevance: Sequence[Sequence[float]], *, intervals: int = 10) -> NDArray[np.float64]:
     """The absolute relevance of every text in each interval (texts, intervals), from that of its words."""
+    if not all(len(each) for each in relevance) or not relevance:
+        raise InputError("there is a text without words, or no text at all; give the relevance of at least one word each")
     return np.stack([np.abs(each) @ portions(len(each), intervals) for each in relevance])
 
 
 def distribution(by_interval: NDArray[np.float64]) -> NDArray[np.float64]:
     """The relevance of all texts together over the intervals, as parts of 1."""
     total = by_interval.sum(0)
+    if not total.any():
+        raise InputError("all relevance is 0, so it lies nowhere; was the model trained?")
     return total / total.sum()

@@ -164,7 +164,8 @@ def negation_finding(explanations: Sequence[Explanation], target: str, lexicon: 
     positive, negative = np.array(followed[True]), np.array(followed[False])
     if min(len(positive), len(negative)) < 2:
         return untold(claim, "too few negators stand before words of the lexicon")
-    interval = _interval(band(draws(len(positive)) @ positive - draws(len(negative), seed=1) @ negative))
+    resampled = draws(len(positive)) @ positive / len(positive) - draws(len(negative), seed=1) @ negative / len(negative)
+    interval = _interval(band(resampled))
     detail = (
         f"difference of mean LRP relevance of {', '.join(NEGATORS)} within {REACH} words of a word in VADER's lexicon: "
         f"{positive.mean():+.3f} before {len(positive)} positive, {negative.mean():+.3f} before {len(negative)} negative ones"

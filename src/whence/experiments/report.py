@@ -7,6 +7,7 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 
+import torch
 from jinja2 import Environment
 from markupsafe import Markup
 
@@ -18,6 +19,7 @@ from whence.experiments.findings import CLOSE, REACH, TOP
 from whence.experiments.reproduction import Reproduction
 from whence.experiments.table1_words import overlap
 from whence.experiments.test_set import METHODS, NAMES
+from whence.models.pipeline import fingerprint
 from whence.render import figure
 from whence.render.colour import visible
 
@@ -33,8 +35,12 @@ def figures(found: Reproduction) -> dict[str, bytes]:
     """Every figure as PNG and PDF, by the name of its file."""
     classes = found.test.pipeline.classes
     drawn = {
-        "fig1_sa_heatmaps": figure.heatmaps(_heatmap_groups(found, "sa")),
-        "fig2_lrp_heatmaps": figure.heatmaps(_heatmap_groups(found, "lrp")),
+        "fig1_sa_heatmaps": figure.heatmaps(
+            _heatmap_groups(found, "sa"), title="Sensitivity analysis: red words matter for the label"
+        ),
+        "fig2_lrp_heatmaps": figure.heatmaps(
+            _heatmap_groups(found, "lrp"), title="LRP: red words speak for the label, blue ones against it"
+        ),
         "confusion": figure.confusion(found.accuracy.confusion, classes),
     }
     if found.deletion:
@@ -102,7 +108,8 @@ def report(found: Reproduction, contents: Mapping[str, bytes], seconds: Mapping[
         methods=METHODS,
         settings={"close": CLOSE, "top": TOP, "reach": REACH},
         seconds=seconds,
-        versions=f"whence {whence.__version__}, Python {platform.python_version()}",
+        fingerprint=fingerprint(found.test.pipeline),
+        versions=f"whence {whence.__version__}, PyTorch {torch.__version__}, Python {platform.python_version()}",
     )
 
 
@@ -132,7 +139,7 @@ def _comparison(found: Reproduction) -> list[tuple[str, str, str]]:
     for side, title in (("correct", "first right"), ("wrong", "first wrong")):
         if side in found.deletion:
             curves = found.deletion[side]
-            shown = ", ".join(f"{NAMES[method]} {curves.accuracy(method)[-1]:.3f}" for method in ("lrp", "sa", "random"))
+            shown = ", ".join(f"{NAMES[method]} {curves.accuracy(method)[-1]:.3f}" for method in ("lrp", "sa", "random", "gi"))
             claim = "LRP falls most steeply" if side == "correct" else "LRP rises most steeply, SA below random"
             rows.append((f"accuracy after 5 deletions, {title}", claim, shown))
     deviations = [curves.runs.std(0).max() for curves in found.deletion.values()]
@@ -140,9 +147,7 @@ def _comparison(found: Reproduction) -> list[tuple[str, str, str]]:
         rows.append(("standard deviation of random deletions", f"< {published.RANDOM_DEVIATION}", f"{max(deviations):.3f}"))
     for method in ("lrp", "sa"):
         same = overlap(found.words[-1][method], method)
-        rows += [
-            (f"ten {end} relevant words by {NAMES[method]}", "10 words", f"{len(same[end])} of them here too") for end in same
-        ]
+        rows += [(f"ten {end} relevant words by {NAMES[method]}", "10 words", f"{len(same[end])} in common") for end in same]
     held = [finding.holds for finding in found.findings]
     untold = f", {held.count(None)} cannot be told" if None in held else ""
     rows.append(("findings", "all claimed", f"{held.count(True)} of {len(held)} hold{untold}"))

@@ -14,7 +14,7 @@ class Activation(Rule):
     """An elementwise function of a neuron."""
 
     def is_gate(self, step: Step) -> bool:
-        if step.name in ("sigmoid", "hardsigmoid"):
+        if step.name in ("sigmoid", "hardsigmoid") or step.inputs[0].is_gate:  # what is made of a gate alone is one too
             return True
         if step.name in ("clamp", "clip"):
             args, kwargs = step.arguments
@@ -33,11 +33,39 @@ class Activation(Rule):
         sweep.deliver(step, step.inputs[0], r=arriving[0].r)
 
 
+class Rescaling(Activation):
+    """An elementwise function that is no neuron's activation, but that gates and normalisers are made with: exp, 1 / z, √z."""
+
+    def receivers(self, step: Step) -> Sequence[Value]:
+        if step.product == "all" and not step.inputs[0].is_gate:
+            raise NoRule("")
+        return super().receivers(step)
+
+
 class Softmax(Rule):
-    """Weights that sum to one: a gate, as attention uses it. Relevance that ends at the softmax itself has no rule."""
+    """Weights that sum to one: a gate, as attention uses it.
+
+    Where a rule for products gives gates relevance, it passes to the scores; that of a softmax the model ends in has no rule.
+    """
 
     def is_gate(self, step: Step) -> bool:
         return step.name != "log_softmax"
 
     def receivers(self, step: Step) -> Sequence[Value]:
-        raise NoRule("relevance starts from scores, before the softmax; let the model return those")
+        if step.product == "all" or step.name == "log_softmax":
+            raise NoRule("relevance starts from scores, before the softmax; let the model return those")
+        return super().receivers(step)
+
+    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
+        assert arriving[0] is not None and arriving[0].r is not None
+        sweep.deliver(step, step.inputs[0], r=arriving[0].r)
+
+
+class RunningProduct(Rule):
+    """Gates multiplied up: a gate again. Relevance does not go on from it."""
+
+    def is_gate(self, step: Step) -> bool:
+        return step.inputs[0].is_gate
+
+    def receivers(self, step: Step) -> Sequence[Value]:
+        raise NoRule("many factors are multiplied at once, and none of them is the source")

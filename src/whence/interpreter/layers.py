@@ -12,7 +12,9 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 class Layers:
     """A stack of the running layers' names; `current` is the innermost one, "" for the model itself."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, *, kept: str | None = None) -> None:
+        self.outputs: list[Any] = []  # what the layer named `kept` gave, call by call
+        self._kept = next((module for name, module in model.named_modules() if kept is not None and name == kept), None)
         self._names = {id(module): name for name, module in model.named_modules()}
         self._running: list[str] = [""]
         self._thread = threading.get_ident()
@@ -27,11 +29,14 @@ class Layers:
         """Follow the model's layers in this thread for as long as the context lasts."""
         enter = register_module_forward_pre_hook(self._enter)
         leave = register_module_forward_hook(self._leave, always_call=True)
+        keep = None if self._kept is None else self._kept.register_forward_hook(self._keep)
         try:
             yield
         finally:
             enter.remove()
             leave.remove()
+            if keep is not None:
+                keep.remove()
 
     def _enter(self, module: nn.Module, args: Any) -> None:
         if threading.get_ident() == self._thread:
@@ -40,3 +45,7 @@ class Layers:
     def _leave(self, module: nn.Module, args: Any, result: Any) -> None:
         if threading.get_ident() == self._thread:
             self._running.pop()
+
+    def _keep(self, module: nn.Module, args: Any, result: Any) -> None:
+        if threading.get_ident() == self._thread:
+            self.outputs.append(result)

@@ -8,19 +8,22 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from whence.interpreter.gates import spelled_out
 from whence.interpreter.layers import Layers
 from whence.interpreter.names import is_in_place, name_of, positional
 from whence.interpreter.rule import NoRule, Refused, Rule, Unruled
 from whence.interpreter.sweep import no_rule
 from whence.interpreter.table import CONSTANT, LIKE, REWRITES, TABLE, UNCHANGED
 from whence.interpreter.trace import Arguments, Step, Trace, Value, leaves_of, mapped, values_of
+from whence.rules.equations import Product
 
 
 class Recorder(TorchFunctionMode):
     """While active, records what a model computes from the explained inputs."""
 
-    def __init__(self, inputs: Sequence[Tensor], model: nn.Module, layers: Layers) -> None:
+    def __init__(self, inputs: Sequence[Tensor], model: nn.Module, layers: Layers, *, product: Product = "all") -> None:
         super().__init__()
+        self.product: Product = product
         self.trace = Trace(tuple(Value(tensor) for tensor in inputs))
         self._layers = layers
         self._trained = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()} - {0}
@@ -57,8 +60,10 @@ class Recorder(TorchFunctionMode):
             raise no_rule(func, self._layers.current, "it writes into a given tensor; use its result instead")
         if is_in_place(func, kwargs):
             return self._in_place(func, name, args, kwargs)
-        if name in REWRITES:
-            return self._rewritten(func, name, args, kwargs)
+        operands = [self.value_of(leaf) for leaf in leaves_of(args) if isinstance(leaf, Tensor)]
+        rewrite = REWRITES.get(name) or spelled_out(name, operands, self.product)
+        if rewrite is not None:
+            return self._rewritten(func, rewrite, args, kwargs)
         if name not in TABLE:
             result = func(*args, **kwargs)
             is_constant = name in CONSTANT and not any(self.value_of(leaf) for leaf in leaves_of((args[1:], kwargs)))
@@ -83,11 +88,13 @@ class Recorder(TorchFunctionMode):
             raise no_rule(func, self._layers.current, "complex and quantised numbers carry no relevance")
         return any(tensor.is_floating_point() for tensor in tensors)
 
-    def _rewritten(self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _rewritten(
+        self, func: Callable[..., Any], rewrite: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         try:
             with self:
-                return REWRITES[name](*args, **kwargs)
-        except Refused as reason:
+                return rewrite(*args, **kwargs)
+        except NoRule as reason:
             raise no_rule(func, self._layers.current, str(reason)) from None
 
     def _record(self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -97,7 +104,7 @@ class Recorder(TorchFunctionMode):
             self._keep_constant(next(tensor for tensor in tensors if name == "linear" or not self.is_trained(tensor)))
         arguments = mapped(self._kept, (args, kwargs))
         step = Step(self._rule(name, arguments), name, self._layers.current, func, arguments, values_of(arguments))
-        step.is_trained = self.is_trained
+        step.is_trained, step.product = self.is_trained, self.product
         try:
             result = step.rule.run(step)
         except Refused as reason:
@@ -118,7 +125,7 @@ class Recorder(TorchFunctionMode):
         if isinstance(entry, Rule):
             return entry
         try:
-            return entry(arguments, self.is_trained)
+            return entry(arguments, self.is_trained, self.product)
         except NoRule as reason:
             return Unruled(str(reason))
 
@@ -157,8 +164,8 @@ class Recorder(TorchFunctionMode):
             raise no_rule(func, self._layers.current, "it changes a tensor in place")
         if name == "setitem":
             self._restore(target, args[2])
-        rewritten = name in REWRITES
-        result = self._rewritten(func, name, args, kwargs) if rewritten else self._record(function, name, args, kwargs)
+        rewrite = REWRITES.get(name) or spelled_out(name, [self.value_of(arg) for arg in args[:2]], self.product)
+        result = self._record(function, name, args, kwargs) if rewrite is None else self._rewritten(func, rewrite, args, kwargs)
         value = self.value_of(result)
         if value is None or result.shape != target.shape:
             raise no_rule(func, self._layers.current, "it changes the shape of a tensor in place")

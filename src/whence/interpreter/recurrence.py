@@ -72,6 +72,15 @@ class Call(NamedTuple):
         """A (..., T, B, ·) tensor in the order in which a direction reads it, or back from it."""
         return reverse(padded, self.lengths) if direction else padded
 
+    def boundaries(self, carried: Sequence[Tensor], direction: int) -> Tensor:
+        """The relevance (K, T + 1, B, ·) of each state before every step a direction takes, as (K, B, T + 1) over the words."""
+        total = torch.stack([each.sum(-1) for each in carried]).sum(0).transpose(1, 2)
+        steps = total.shape[-1] - 1
+        ends = torch.full((total.shape[1],), steps, device=total.device) if self.lengths is None else self.lengths
+        places = torch.arange(steps + 1, device=total.device).expand(total.shape[1], -1)
+        read = (ends[:, None] - places).clamp(min=0) if direction else places
+        return total.gather(-1, read.expand_as(total)) * (places <= ends[:, None])
+
 
 def read_sequence(cell: Cell, *args: Any) -> Call:
     """torch.lstm, torch.gru, torch.rnn_tanh or torch.rnn_relu, with a padded or a packed input."""
@@ -157,6 +166,7 @@ class Recurrence(Rule):
                     r_outputs=call.ordered(parts[d], d),
                     r_states=tuple(r[:, k * call.directions + d] for r in r_states),
                     rule=sweep.rule,
+                    keep=sweep.memory is not None and not call.is_cell,
                 )
                 for d, weights in enumerate(call.layers[k])
             ]
@@ -164,6 +174,8 @@ class Recurrence(Rule):
                 part = "" if call.is_cell else f"l{k}_reverse" if d else f"l{k}"
                 sweep.book_columns(step, "bias", each.bias, step.outputs[-1], part=part)
                 sweep.book_columns(step, "stabiliser", each.stabiliser, step.outputs[-1], part=part)
+                if each.carried:
+                    sweep.remember(step, call.boundaries(each.carried, d), step.outputs[-1], part=part)
             only = sweep.direction if k == 0 and call.directions == 2 else None
             r_x = torch.stack([call.ordered(each.x, d) for d, each in enumerate(swept) if only in (None, d)]).sum(0)
             r_initial = [each.states for each in swept] + r_initial

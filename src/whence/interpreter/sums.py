@@ -46,14 +46,16 @@ class Sum(Rule):
         return super().run(step)
 
     def is_gate(self, step: Step) -> bool:
-        """A gate scaled and shifted by numbers stays one while it stays within [0, 1], as 1 − g does."""
-        at_zero = at_one = 0.0
+        """Made of gates and numbers alone, as 1 − g and f + i are, it stays one while it cannot turn negative."""
+        lowest = 0.0
         for operand, scale in self.terms(step):
             if isinstance(operand, Tensor) or isinstance(scale, Tensor) or (isinstance(operand, Value) and not operand.is_gate):
                 return False
-            at_zero += 0.0 if isinstance(operand, Value) else operand * scale
-            at_one += scale if isinstance(operand, Value) else operand * scale
-        return len(step.inputs) == 1 and 0 <= at_zero <= 1 and 0 <= at_one <= 1
+            lowest += min(scale, 0.0) if isinstance(operand, Value) else operand * scale
+        return lowest >= 0
+
+    def continues_sum(self, step: Step) -> bool:
+        return not (len(step.inputs) == 1 and self.is_gate(step))
 
     def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
         total: FanIn = 0
@@ -73,6 +75,10 @@ class Sum(Rule):
 
     def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
         (out,) = step.outputs
+        if out.is_gate and not out.in_sum:  # 1 − σ(a) is σ(−a): its relevance is that of a
+            assert arriving[0] is not None and arriving[0].r is not None
+            sweep.deliver(step, step.inputs[0], r=reduced(arriving[0].r, step.inputs[0].tensor.shape))
+            return
         q, s = sweep.unfinished(step, out, arriving[0])
         for operand, scale in self.terms(step):
             scaled_q = q * scale
@@ -133,6 +139,27 @@ class Reduction(Rule):
         if s is not None:
             (shared,) = step.saved.adjoint([s])
             shared = shared * self._terms(step) if step.name == "mean" else shared
+        sweep.deliver(step, step.inputs[0], q=back, s=shared)
+
+
+class Cumulative(Reduction):
+    """A running sum: every element is the sum of those up to it."""
+
+    def is_gate(self, step: Step) -> bool:
+        return False
+
+    def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
+        each = fan_ins.get(step.inputs[0], 1)
+        return [step.again(lambda value: torch.zeros_like(value.tensor) + each)]
+
+    def owners(self, step: Step, owners: "Owners") -> Sequence[Tensor]:
+        owner = owners[step.inputs[0]]
+        return [owners.reduced(step, owner, reduced_axes(step, owner.dim())).expand(step.outputs[0].tensor.shape)]
+
+    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
+        q, s = sweep.unfinished(step, step.outputs[0], arriving[0])
+        (back,) = step.saved.adjoint([q])
+        shared = None if s is None else step.saved.adjoint([s])[0]
         sweep.deliver(step, step.inputs[0], q=back, s=shared)
 
 

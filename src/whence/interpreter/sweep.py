@@ -9,11 +9,13 @@ from torch import Tensor
 from torch.overrides import resolve_name
 
 from whence.errors import InputError, NoRuleError
+from whence.interpreter.activations import Softmax
+from whence.interpreter.gates import Product
 from whence.interpreter.names import name_of
 from whence.interpreter.rule import Arriving, FanIn, NoRule
 from whence.interpreter.samples import Samples
 from whence.interpreter.trace import Step, Trace, Value
-from whence.rules.equations import WeightedRule, absorbed_by_stabiliser, coefficient, share, sign
+from whence.rules.equations import Rules, absorbed_by_stabiliser, coefficient, share, sign
 
 
 class Sweep:
@@ -25,13 +27,15 @@ class Sweep:
     """
 
     def __init__(
-        self, trace: Trace, rule: WeightedRule, samples: Samples, *, audit: bool = False, direction: int | None = None
+        self, trace: Trace, rule: Rules, samples: Samples, *, audit: bool = False, direction: int | None = None
     ) -> None:
         self.trace = trace
         self.rule = rule
         self.samples = samples
         self.audit = audit
         self.direction = direction
+        self.stops: dict[Value, Tensor | None] = {}  # values at which relevance is taken out, and how much of it (K, *shape)
+        self.memory: dict[str, Tensor] | None = None  # by layer, (K, B, T + 1); None where nobody asks
         self.absorbed: dict[str, Tensor] = {}
         self.gaps: dict[str, Tensor] = {}
         self.fan_ins: dict[Value, FanIn] = {}
@@ -57,12 +61,23 @@ class Sweep:
             if all(each is None for each in arriving):
                 continue
             self._audit(step, arriving)
+            arriving = [self._stopped(value, each) for value, each in zip(step.outputs, arriving, strict=True)]
+            if all(each is None for each in arriving):
+                continue
             step.rule.sweep(step, arriving, self)
-        found = [self._arriving.pop(leaf, Arriving()).r for leaf in self.trace.leaves]
+        ended = [self._stopped(leaf, self._arriving.pop(leaf, None)) for leaf in self.trace.leaves]
+        found = [None if each is None else each.r for each in ended]
         return [
             leaf.tensor.new_zeros(len(relevance), *leaf.tensor.shape) if r is None else r
             for leaf, r in zip(self.trace.leaves, found, strict=True)
         ]
+
+    def _stopped(self, value: Value, arriving: Arriving | None) -> Arriving | None:
+        """What goes on from a value: nothing where relevance is taken out."""
+        if arriving is None or value not in self.stops:
+            return arriving
+        self.stops[value] = self.held(value, arriving)
+        return None
 
     def deliver(
         self, step: Step, value: Value, *, r: Tensor | None = None, q: Tensor | None = None, s: Tensor | None = None
@@ -134,6 +149,15 @@ class Sweep:
             sums = amount.new_zeros(len(amount), self.samples.count + 1).index_add(1, columns, amount)
             self._enter(step, kind, sums[:, 1:], part)
 
+    def remember(self, step: Step, amount: Tensor, value: Value, *, part: str) -> None:
+        """Keep what states carried (K, n, T + 1), whose second axis is the second last one of a value (..., n, ·)."""
+        assert self.memory is not None
+        if self.samples.owners is not None:
+            owner = self.samples.owners[value].expand(value.tensor.shape)
+            columns = owner.reshape(-1, *owner.shape[-2:])[0, :, 0].long() - 1
+            amount = amount.new_zeros(len(amount), self.samples.count, amount.shape[-1]).index_copy(1, columns, amount)
+        self.memory[".".join(filter(None, (step.layer, part)))] = amount
+
     def _enter(self, step: Step, kind: str, totals: Tensor, part: str) -> None:
         key = ".".join(filter(None, (step.layer, part, kind)))
         self.absorbed[key] = self.absorbed[key] + totals if key in self.absorbed else totals
@@ -158,6 +182,8 @@ def required_steps(trace: Trace, start: Value) -> set[Step]:
         if not reached.isdisjoint(step.outputs):
             steps.add(step)
             try:
+                if isinstance(step.rule, Softmax) and not any(isinstance(later.rule, Product) for later in steps):
+                    raise NoRule("relevance starts from scores, before the softmax; let the model return those")
                 reached.update(step.rule.receivers(step))
             except NoRule as reason:
                 raise no_rule(step.function, step.layer, str(reason)) from None

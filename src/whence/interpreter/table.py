@@ -7,14 +7,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from whence.interpreter import gates, sums, weighted
-from whence.interpreter.activations import Activation, Softmax
+from whence.interpreter import attention, gates, sums, weighted
+from whence.interpreter.activations import Activation, Rescaling, RunningProduct, Softmax
 from whence.interpreter.recurrence import RECURRENCES
 from whence.interpreter.routing import Dropout, Pick, Placement, Routing
 from whence.interpreter.rule import Refused, Rule
 from whence.interpreter.trace import Arguments
+from whence.rules.equations import Product
 
-Entry = Rule | Callable[[Arguments, Callable[[Any], bool]], Rule]
+Entry = Rule | Callable[[Arguments, Callable[[Any], bool], Product], Rule]
 
 ROUTING = """
     cat concat concatenate stack hstack vstack dstack split split_with_sizes tensor_split chunk unbind getitem select narrow
@@ -52,6 +53,7 @@ TABLE: dict[str, Entry] = {
     **dict.fromkeys(PICKS, Pick()),
     **dict.fromkeys(("scatter", "index_put"), Placement()),
     **dict.fromkeys(ACTIVATIONS, Activation()),
+    **dict.fromkeys(("exp", "log", "sqrt", "rsqrt", "reciprocal", "abs"), Rescaling()),
     **dict.fromkeys(("softmax", "softmin", "log_softmax"), Softmax()),
     "add": sums.Sum(sums.add),
     "sub": sums.Sum(sums.subtract),
@@ -61,6 +63,9 @@ TABLE: dict[str, Entry] = {
     "negative": sums.Sum(sums.negate),
     "sum": sums.Reduction(),
     "mean": sums.Reduction(),
+    "cumsum": sums.Cumulative(),
+    **dict.fromkeys(("prod", "cumprod"), RunningProduct()),
+    "gate": gates.Marked(),
     **dict.fromkeys(("mul", "multiply"), gates.multiplication),
     **dict.fromkeys(("div", "divide", "true_divide", "truediv"), gates.division),
     "linear": weighted.Weighted(weighted.linear),
@@ -70,6 +75,8 @@ TABLE: dict[str, Entry] = {
     "conv1d": weighted.Weighted(weighted.convolution(F.conv1d)),
     "conv2d": weighted.Weighted(weighted.convolution(F.conv2d)),
     "conv3d": weighted.Weighted(weighted.convolution(F.conv3d)),
+    "conv_transpose1d": weighted.Weighted(weighted.convolution(F.conv_transpose1d)),
+    "conv_transpose2d": weighted.Weighted(weighted.convolution(F.conv_transpose2d)),
     "layer_norm": weighted.Weighted(weighted.layer_norm),
     "batch_norm": weighted.Weighted(weighted.batch_norm),
     **dict.fromkeys(DROPOUT, Dropout()),
@@ -105,6 +112,17 @@ def adaptive_average_pool(input: Tensor, output_size: Any) -> Tensor:
     return torch.stack([input[..., n * size // count : -(-(n + 1) * size // count)].mean(-1) for n in range(count)], dim=-1)
 
 
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """F.group_norm as a layer norm of each group, then a weight and a bias for each channel."""
+    grouped = input.reshape(len(input), num_groups, -1)
+    normed = F.layer_norm(grouped, grouped.shape[-1:], eps=eps).reshape(input.shape)
+    shape = (-1, *(1,) * (input.dim() - 2))
+    normed = normed if weight is None else normed * weight.view(shape)
+    return normed if bias is None else normed + bias.view(shape)
+
+
 # The same call in parts that have rules of their own.
 REWRITES: dict[str, Callable[..., Any]] = {
     "addmm": lambda input, a, b, *, beta=1, alpha=1: scaled(input, beta) + scaled(a @ b, alpha),
@@ -115,6 +133,11 @@ REWRITES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("detach", "data"), lambda tensor: tensor.view(tensor.shape)),
     "glu": lambda tensor, dim=-1: tensor.chunk(2, dim)[0] * tensor.chunk(2, dim)[1].sigmoid(),
     "avg_pool1d": average_pool,
+    "group_norm": group_norm,
+    "square": lambda tensor: tensor * tensor,
+    **dict.fromkeys(("__rdiv__", "__rtruediv__"), lambda tensor, other: tensor.reciprocal() * other),
+    "scaled_dot_product_attention": attention.scaled_dot_product_attention,
+    "multi_head_attention_forward": attention.multi_head_attention_forward,
     "adaptive_avg_pool1d": adaptive_average_pool,
     "iter": lambda tensor: iter(tensor.unbind(0)),
     "reversed": lambda tensor: tensor.flip(0),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from whence.rules.equations import Product
+
 if TYPE_CHECKING:
     from whence.interpreter.rule import Rule
 
@@ -45,6 +47,7 @@ class Step:
     inputs: tuple[Value, ...] = ()
     outputs: tuple[Value, ...] = ()  # the floating-point tensors of the result
     saved: Any = None
+    product: Product = "all"  # the rule that products follow
     is_trained: Callable[[Any], bool] = bool  # whether a tensor is a parameter of the model
 
     def again(self, stand_in: Callable[[Value], Any], constant: Callable[[Tensor], Any] | None = None) -> Any:

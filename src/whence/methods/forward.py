@@ -5,7 +5,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -55,9 +55,13 @@ class Forward:
         """Tensors in the form the inputs came in; with a leading axis more, a packed one becomes a tuple."""
         if isinstance(self.inputs, PackedSequence):
             if tensors[0].dim() > self.inputs.data.dim():
-                return tuple(self.inputs._replace(data=data) for data in tensors[0])
+                return tuple(cast(Any, self.wrapped([data])) for data in tensors[0])
             return self.inputs._replace(data=tensors[0])
         return tuple(tensors) if isinstance(self.inputs, tuple) else tensors[0]
+
+    def tensors_as_given(self) -> tuple[Any, ...]:
+        """The inputs themselves, not copies of them."""
+        return self.inputs if isinstance(self.inputs, tuple) and not isinstance(self.inputs, PackedSequence) else (self.inputs,)
 
     def call(self, tensors: Sequence[Tensor]) -> Any:
         """Call the model with these tensors in place of the inputs."""
@@ -75,32 +79,6 @@ class Forward:
             shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
             first = str(error).strip().splitlines()[0]
             raise InputError(f"the model cannot run on inputs of shape {shapes}: {first}") from error
-
-
-@dataclass(frozen=True, eq=False)
-class EmbeddedForward(Forward):
-    """A call of a model with token ids, of which the embedding's output is explained: it is what `inputs` holds."""
-
-    embedding: nn.Embedding | None = None
-    ids: Tensor | None = None
-
-    def call(self, tensors: Sequence[Tensor]) -> Any:
-        """Call the model with the ids, and give it these tensors for what its embedding makes of them."""
-        assert self.embedding is not None
-
-        def replaced(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
-            given, ids = args[0], self.ids
-            assert ids is not None
-            if given is ids or (given.shape == ids.shape and torch.equal(given, ids)):
-                return tensors[0]
-            turned = given.dim() == 2 and given.shape == ids.T.shape and torch.equal(given, ids.T)  # time first
-            return tensors[0].transpose(0, 1) if turned else output
-
-        handle = self.embedding.register_forward_hook(replaced)
-        try:
-            return self.model(self.ids, *self.args, **(self.kwargs or {}))
-        finally:
-            handle.remove()
 
 
 def _raised_by_torch(traceback: TracebackType | None) -> bool:

@@ -21,5 +21,5 @@ class GradientXInput:
         """Multiply the gradient by the input."""
         found, scores, selection = gradients(forward, target, direction=direction)
         products = [each * tensor for each, tensor in zip(found, forward.tensors, strict=True)]
-        relevance = forward.wrapped([each if selection.is_all else each[0] for each in products])
+        relevance = forward.wrapped([selection.led(each) for each in products])
         return Result(relevance, selection.shaped(scores), selection.target, self)

@@ -183,6 +183,9 @@ def _joined(
     parts: Sequence[tuple[Tensor, Result]], tensors: Sequence[Tensor], forward: Forward, target: Target, padding: Padding
 ) -> Result:
     """The results of all lengths as one, in the order of the batch; padding has relevance 0."""
+    if isinstance(target, tuple) and target[0] == "all":
+        longest = max(part.score.shape[0] for _, part in parts)
+        parts = [(rows, _with_steps(part, longest)) for rows, part in parts]
     first = parts[0][1]
     if len({part.score.shape[:-1] for _, part in parts}) > 1:
         raise TargetError('the number of classes depends on the length, so there is no target="all"; explain each length alone')
@@ -205,6 +208,24 @@ def _joined(
         absorbed=_gathered_by_name(parts, [part.absorbed for _, part in parts]),
         explained=None if first.explained is None else _gathered(parts, [part.explained for _, part in parts]),
         gaps=_gathered_by_name(parts, [part.gaps for _, part in parts]),
+    )
+
+
+def _with_steps(part: Result, steps: int) -> Result:
+    """A result for all output steps, with nothing for those that its samples do not have."""
+
+    def filled(amount: Any) -> Any:
+        if isinstance(amount, tuple):
+            return tuple(filled(each) for each in cast(tuple[Tensor, ...], amount))
+        return None if amount is None else torch.cat([amount, amount.new_zeros(steps - len(amount), *amount.shape[1:])])
+
+    return replace(
+        part,
+        relevance=filled(part.relevance),
+        score=filled(part.score),
+        explained=filled(part.explained),
+        absorbed={name: filled(amount) for name, amount in part.absorbed.items()},
+        gaps={name: filled(amount) for name, amount in part.gaps.items()},
     )
 
 

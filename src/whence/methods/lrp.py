@@ -1,41 +1,68 @@
 """Layer-wise relevance propagation: the method of the paper, on what the model really computed."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from difflib import get_close_matches
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from whence.errors import InputError, TargetError
 from whence.interpreter.layers import Layers
 from whence.interpreter.mode import Recorder
 from whence.interpreter.samples import Samples, find_samples
 from whence.interpreter.sweep import Sweep, required_steps
-from whence.interpreter.trace import Value
+from whence.interpreter.trace import Value, leaves_of, mapped
 from whence.methods.forward import Forward, predicting
 from whence.methods.method import is_time_first
 from whence.methods.target import Selection, Target, batch_axes, describe, require_scores, select
 from whence.result import Result
-from whence.rules.equations import Stabiliser, WeightedRule
+from whence.rules.equations import Product, Rules, Stabiliser
 
 
-def record(forward: Forward, target: Target) -> tuple[Recorder, object]:
-    """The record of a forward pass, and what it gave: the model's output, or what the target makes of it."""
+def record(
+    forward: Forward, target: Target, product: Product = "all", *, at: str | None = None
+) -> tuple[Recorder, object, list[Any]]:
+    """The record of a forward pass, what it gave (the model's output, or what the target makes of it), and what `at` gave."""
     tensors = forward.tensors
-    layers = Layers(forward.model)
-    recorder = Recorder(tensors, forward.model, layers)
+    layers = Layers(forward.model, kept=at)
+    recorder = Recorder(tensors, forward.model, layers, product=product)
     with layers.watched(), recorder:
         output = forward.run(tensors)
-        return recorder, target(output) if callable(target) else output
+        return recorder, target(output) if callable(target) else output, layers.outputs
 
 
 def input_axis(forward: Forward, samples: int) -> int | None:
     """The axis of the first input along which that many samples lie, found by following them; None where that cannot tell."""
     with predicting(forward.model), torch.no_grad():
-        recorder, _ = record(forward, None)
+        recorder, *_ = record(forward, None)
         found = find_samples(recorder.trace, samples, known=forward.owners)
         return None if found is None else found.axis_of(recorder.trace.leaves[0])
+
+
+def require_layer(model: nn.Module, name: str) -> None:
+    """Refuse a name that no layer of the model has."""
+    known = [each for each, _ in model.named_modules() if each]
+    if name not in known:
+        near = get_close_matches(name, known, n=3, cutoff=0.3) or known[:5]
+        raise InputError(f"there is no layer {name!r} in the model; it has {', '.join(near) or 'none'}")
+
+
+def _middle(outputs: Sequence[Any], recorder: Recorder, sweep: Sweep, selection: Selection) -> Any:
+    """The relevance of what a layer gave, in the same form; of several calls a tuple."""
+
+    def of(leaf: Any) -> Any:
+        value = recorder.value_of(leaf)
+        if value is None:  # whole numbers stay as they are; what does not depend on the inputs has no relevance
+            is_number = isinstance(leaf, Tensor) and leaf.is_floating_point()
+            return selection.led(leaf.new_zeros(len(selection.mask), *leaf.shape)) if is_number else leaf
+        r = sweep.stops[value]
+        return selection.led(value.tensor.new_zeros(len(selection.mask), *value.tensor.shape) if r is None else r)
+
+    found = [mapped(of, output) for output in outputs]
+    return found[0] if len(found) == 1 else tuple(found)
 
 
 @dataclass(frozen=True)
@@ -48,7 +75,7 @@ class LRP:
     epsilon: float = 1e-3
     delta: float = 0.0
     stabiliser: Stabiliser = "shared"
-    product: Literal["all"] = "all"
+    product: Product = "all"
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):
@@ -60,8 +87,8 @@ class LRP:
             raise InputError(f"delta is {self.delta}; the part of a bias that is shared out lies between 0 and 1")
         if self.stabiliser not in ("shared", "absorbed"):
             raise InputError(f'stabiliser is {self.stabiliser!r}; it is "shared" (the paper) or "absorbed" (the released code)')
-        if self.product != "all":
-            raise InputError(f'product is {self.product!r}; the rule for gates is "all": the source takes all the relevance')
+        if self.product not in ("all", "half", "prop", "abs"):
+            raise InputError(f'product is {self.product!r}; a product follows "all" (the paper), "half", "prop" or "abs"')
 
     @property
     def name(self) -> str:
@@ -69,43 +96,54 @@ class LRP:
         return "lrp"
 
     @property
-    def rule(self) -> WeightedRule:
-        """The weighted rule with this method's settings."""
-        return WeightedRule(self.epsilon, self.delta, self.stabiliser)
+    def rule(self) -> Rules:
+        """The rules with this method's settings."""
+        return Rules(self.epsilon, self.delta, self.stabiliser, self.product)
 
-    def relevance(self, forward: Forward, target: Target, *, direction: int | None = None) -> Result:
+    def relevance(
+        self, forward: Forward, target: Target, *, direction: int | None = None, at: str | None = None, memory: bool = False
+    ) -> Result:
         """Record one forward pass, then hand the score back through it.
 
         With a `direction` (0 forward, 1 backward), the first layer of a bidirectional network hands on that one's part only.
         """
+        if at is not None:
+            require_layer(forward.model, at)
         with predicting(forward.model), torch.no_grad():
-            recorder, output = record(forward, target)
+            recorder, output, middle = record(forward, target, self.product, at=at)
             selection, samples, value = self._explained(recorder, output, target, forward)
             scores = selection.scores(value.tensor)
+            start = selection.mask * value.tensor
             sweep = Sweep(recorder.trace, self.rule, samples, direction=direction)
-            found = sweep.run(value, selection.mask * value.tensor)
+            sweep.memory = {} if memory else None
+            sweep.stops = {stop: None for leaf in leaves_of(middle) if (stop := recorder.value_of(leaf)) is not None}
+            found = sweep.run(value, start)
             if not all(bool(r.isfinite().all()) for r in found):
                 raise InputError(
                     f"the relevance is not finite: epsilon = {self.epsilon:g} is too large, or other numbers grew too large"
                 )
-            explained = sum(
-                (samples.totals(r, leaf) for r, leaf in zip(found, recorder.trace.leaves, strict=True)),
-                start=torch.zeros_like(scores),
-            )
-            gap = scores - explained - sum(sweep.absorbed.values(), start=torch.zeros_like(scores))
+            zero = torch.zeros_like(scores)
+            explained = sum((samples.totals(r, leaf) for r, leaf in zip(found, recorder.trace.leaves, strict=True)), start=zero)
+            if at is not None:
+                if explained.any():
+                    sweep.absorbed["inputs"] = explained  # what went past that layer
+                explained = sum((samples.totals(r, stop) for stop, r in sweep.stops.items() if r is not None), start=zero)
+            gap = scores - explained - sum(sweep.absorbed.values(), start=zero)
             gaps: dict[str, Tensor] = {}
             if not (gap.abs() <= 100 * torch.finfo(gap.dtype).eps ** 0.75 * scores.abs().clamp(min=1)).all():
                 audit = Sweep(recorder.trace, self.rule, samples, audit=True)
-                audit.run(value, selection.mask * value.tensor)
+                audit.run(value, start)
                 gaps = audit.gaps
 
+        whole = forward.wrapped([selection.led(r) for r in found])
         return Result(
-            relevance=forward.wrapped([r if selection.is_all else r[0] for r in found]),
+            relevance=whole if at is None else _middle(middle, recorder, sweep, selection),
             score=selection.shaped(scores),
             target=selection.target,
             method=self,
             absorbed={name: selection.shaped(amount) for name, amount in sweep.absorbed.items() if amount.any()},
             explained=selection.shaped(explained),
+            memory={name: selection.shaped(amount) for name, amount in (sweep.memory or {}).items()},
             gaps={name: selection.shaped(amount) for name, amount in gaps.items()},
         )
 

@@ -21,5 +21,5 @@ class SensitivityAnalysis:
         """Square the gradient."""
         found, scores, selection = gradients(forward, target, direction=direction)
         squared = [each.square() for each in found]
-        relevance = forward.wrapped([each if selection.is_all else each[0] for each in squared])
+        relevance = forward.wrapped([selection.led(each) for each in squared])
         return Result(relevance, selection.shaped(scores), selection.target, self)

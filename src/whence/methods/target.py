@@ -1,6 +1,7 @@
 """Which of the model's scores is explained."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -9,7 +10,9 @@ from torch import Tensor
 
 from whence.errors import TargetError
 
-Target = int | Sequence[int] | Tensor | tuple[int, int] | Callable[[Any], Tensor] | Literal["predicted", "all"] | None
+Target = (
+    int | Sequence[int] | Tensor | tuple[int | str, int | str] | Callable[[Any], Tensor] | Literal["predicted", "all"] | None
+)
 
 
 class Selection(NamedTuple):
@@ -18,7 +21,7 @@ class Selection(NamedTuple):
     mask: Tensor  # (K, *shape of the output), 1 at the scores explained
     batch_axis: int | None  # None for an unbatched input
     target: Any
-    is_all: bool = False
+    lead: tuple[int, ...] = ()  # the axes of several targets: classes, steps, or steps and classes; K is their product
 
     def scores(self, output: Tensor) -> Tensor:
         """The explained scores (K, B), or (K, 1) when unbatched."""
@@ -28,9 +31,33 @@ class Selection(NamedTuple):
         return picked.movedim(self.batch_axis + 1, 1).reshape(len(picked), output.shape[self.batch_axis], -1).sum(-1)
 
     def shaped(self, amount: Tensor) -> Tensor:
-        """An amount (K, B) without the axes that were not asked for."""
-        amount = amount[:, 0] if self.batch_axis is None else amount
-        return amount if self.is_all else amount[0]
+        """An amount (K, B) with the axes of the targets in front, and no others that were not asked for."""
+        return self.led(amount[:, 0] if self.batch_axis is None else amount)
+
+    def led(self, amount: Tensor) -> Tensor:
+        """An amount (K, ...) with the axes of the targets in front, none for a single one."""
+        return amount.reshape((*self.lead, *amount.shape[1:]))
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A target: the score of one class less that of another, what speaks for the one rather than the other."""
+
+    one: int
+    other: int
+
+    def __call__(self, output: Tensor) -> Tensor:
+        """One number per sample."""
+        if not isinstance(output, Tensor) or output.dim() == 0:
+            raise TargetError(f"the model returned {describe(output)}; a contrast needs scores of shape (samples, classes)")
+        for index in (self.one, self.other):
+            _require_index(index, output.shape[-1], "target", "scores per sample", "targets")
+        return output[..., self.one] - output[..., self.other]
+
+
+def contrast(one: int, other: int) -> Contrast:
+    """A target: the score of class `one` less that of class `other`."""
+    return Contrast(one, other)
 
 
 def describe(output: Any) -> str:
@@ -91,7 +118,7 @@ def select(output: Tensor, target: Target, *, batch_axis: int | None) -> Selecti
     if isinstance(target, str):
         if target == "all":
             mask = torch.eye(classes, dtype=output.dtype, device=output.device)[:, None].expand(classes, samples, classes)
-            return Selection(mask.reshape(classes, *output.shape), batch_axis, "all", is_all=True)
+            return Selection(mask.reshape(classes, *output.shape), batch_axis, "all", (classes,))
         if target != "predicted":
             raise TargetError(
                 f'target {target!r} is not known; use a class index, "predicted", "all", (step, class) or a callable'
@@ -128,16 +155,33 @@ def _require_index(index: int, size: int, what: str, of: str, plural: str) -> No
 
 
 def _step_and_class(output: Tensor, target: tuple[Any, ...], batch_axis: int | None) -> Selection:
-    if len(target) != 2 or not all(isinstance(each, (int, np.integer)) for each in target):
+    """One step and class, or all of either: then they lead, steps before classes."""
+    words = ({"all"}, {"all", "predicted"})
+    if len(target) != 2 or not all(
+        isinstance(each, (int, np.integer)) or (isinstance(each, str) and each in known)
+        for each, known in zip(target, words, strict=True)
+    ):
         raise TargetError(
-            f"target {target!r} is not (time step, class), two whole numbers; for one class per sample give a list"
+            f'target {target!r} is not (time step, class), two whole numbers or "all"; for one class per sample give a list'
         )
     if output.dim() - (batch_axis is not None) != 2:
         raise TargetError(f"target {target!r} names a time step, but the model returned {describe(output)} without one")
-    step, index = (int(each) for each in target)
     time_axis = 0 if batch_axis is None or batch_axis == 1 else 1
-    _require_index(step, output.shape[time_axis], "time step", "time steps", "steps")
-    _require_index(index, output.shape[-1], "target", "scores per step", "targets")
-    mask = torch.zeros_like(output)
-    mask.select(time_axis, step)[..., index] = 1.0
-    return Selection(mask[None], batch_axis, target)
+    steps, classes = output.shape[time_axis], output.shape[-1]
+    by_step = torch.eye(steps, dtype=output.dtype, device=output.device)
+    by_class = torch.eye(classes, dtype=output.dtype, device=output.device)
+    if not isinstance(target[0], str):
+        _require_index(int(target[0]), steps, "time step", "time steps", "steps")
+        by_step = by_step[int(target[0])][None]
+    if not isinstance(target[1], str):
+        _require_index(int(target[1]), classes, "target", "scores per step", "targets")
+        by_class = by_class[int(target[1])][None]
+    if target[1] == "predicted":
+        chosen = torch.nn.functional.one_hot(output.argmax(-1), classes).to(output.dtype)[None]  # (1, *output)
+    else:
+        chosen = by_class.view(-1, *(1,) * (output.dim() - 1), classes)
+    shape = [1] * (output.dim() + 2)
+    shape[0], shape[2 + time_axis] = len(by_step), steps
+    mask = (by_step.view(shape) * chosen[None]).expand(len(by_step), len(chosen), *output.shape)
+    lead = [len(by_step)] * (target[0] == "all") + [len(chosen)] * (target[1] == "all")
+    return Selection(mask.reshape(-1, *output.shape), batch_axis, target, tuple(lead))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from whence.rules.equations import WeightedRule, absorbed_by_bias, absorbed_by_stabiliser, coefficient, share
+from whence.rules.equations import Rules, absorbed_by_bias, absorbed_by_stabiliser, coefficient, product, share
 
 
 class Swept(NamedTuple):
@@ -15,12 +15,13 @@ class Swept(NamedTuple):
     states: tuple[Tensor, ...]  # (K, B, ·) each, the initial states'
     bias: Tensor  # (K, B)
     stabiliser: Tensor  # (K, B)
+    carried: tuple[Tensor, ...] = ()  # (K, T + 1, B, ·) each, the states' before every step and after the last, where asked for
 
 
 class Books:
-    """The weighted rule with its account of what biases and the stabiliser absorb, summed per sample (K, B)."""
+    """The rules with their account of what biases and the stabiliser absorb, summed per sample (K, B)."""
 
-    def __init__(self, rule: WeightedRule, like: Tensor) -> None:
+    def __init__(self, rule: Rules, like: Tensor) -> None:
         self.rule = rule
         self.bias = self.stabiliser = like.new_zeros(like.shape[:-1])
 
@@ -32,6 +33,13 @@ class Books:
         if bias is not None and self.rule.delta != 1:
             self.bias = self.bias + absorbed_by_bias(bias, q=q, rule=self.rule).sum(-1)
         return q, share(z, q=q, bias=bias, fan_in=fan_in, rule=self.rule) if self.rule.shares else None
+
+    def product(self, gate: Tensor, source: Tensor, *, r_out: Tensor) -> tuple[Tensor, Tensor]:
+        """The relevance of a gate and of its source (K, B, ·), from that of their product."""
+        r_gate, r_source = product(gate, source, r_out=r_out, rule=self.rule)
+        if self.rule.product == "prop" and self.rule.returned != 1:
+            self.stabiliser = self.stabiliser + (r_out - r_gate - r_source).sum(-1)
+        return r_gate, r_source
 
 
 def activity(steps: int, lengths: Tensor | None) -> Tensor | None:

@@ -67,6 +67,12 @@ class GRUWeights(NamedTuple):
         biases = [None if bias is None else gru_gates(bias).n for bias in (self.input_bias, self.hidden_bias)]
         return gru_gates(self.input, axis=0).n, gru_gates(self.hidden, axis=0).n, biases[0], biases[1]
 
+    def gates(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The rows of the reset gate and, behind them, of the update gate: input (2H, E), hidden (2H, H), bias (2H,)."""
+        rows = 2 * self.hidden.shape[1]
+        bias = None if self.input_bias is None or self.hidden_bias is None else self.input_bias + self.hidden_bias
+        return self.input[:rows], self.hidden[:rows], None if bias is None else bias[:rows]
+
 
 class RNNWeights(NamedTuple):
     """One direction of one plain recurrent layer."""

@@ -59,7 +59,8 @@ class Curve(NamedTuple):
 
 def curves(panels: Mapping[str, Sequence[Curve]], *, x: str, y: str) -> Figure:
     """Panels side by side, each with one curve for every method over 0, 1, 2, …; colours go by the curve's label."""
-    figure = Figure(figsize=(10, 4.4), layout="constrained")
+    figure = Figure(figsize=(10.4, 4.4), layout="constrained")
+    figure.get_layout_engine().set(wspace=0.06)  # pyright: ignore
     labels = list(dict.fromkeys(curve.label for panel in panels.values() for curve in panel))
     for axes, (title, panel) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         for curve in panel:
@@ -139,9 +140,9 @@ _MEASURE = TextToPath()
 _FONT = FontProperties(family="DejaVu Sans", size=SIZE)
 
 
-def heatmaps(groups: Sequence[tuple[str, Sequence[HeatmapRow]]]) -> Figure:
+def heatmaps(groups: Sequence[tuple[str, Sequence[HeatmapRow]]], *, title: str) -> Figure:
     """Groups of sentences under headings; words coloured by relevance, label and prediction at the left."""
-    left, items, y = 128.0, list[tuple[Any, ...]](), 38.0
+    left, items, y = 128.0, list[tuple[Any, ...]](), 58.0
     for heading, rows in groups:
         items.append(("heading", y, heading))
         y += LINE * 1.3
@@ -151,13 +152,15 @@ def heatmaps(groups: Sequence[tuple[str, Sequence[HeatmapRow]]]) -> Figure:
             items += [("word", y + LINE * line, left + x, width, n, row.explanation) for line, x, width, n in placed]
             y += LINE * lines + 5
         y += 8
+    y -= LINE
     figure = Figure(figsize=(WIDTH / 72, y / 72))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, WIDTH)
     axes.set_ylim(y, 0)
     axes.axis("off")
-    for x, title in ((10, "no."), (36, "label"), (72, "predicted"), (left, "sentence")):
-        _write(axes, x, 16, title, size=8.5, color=FAINT)
+    _write(axes, 10, 17, title, size=SIZE, color=INK)
+    for x, name in ((10, "no."), (36, "label"), (72, "predicted"), (left, "sentence")):
+        _write(axes, x, 36, name, size=8.5, color=FAINT)
     for kind, *rest in items:
         {"heading": _heading, "row": _row, "word": _word}[kind](axes, *rest)
     return figure

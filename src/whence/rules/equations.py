@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 Stabiliser = Literal["shared", "absorbed"]
+Product = Literal["all", "half", "prop", "abs"]
 
 
-class WeightedRule(NamedTuple):
-    """The settings of the weighted rule.
+class Rules(NamedTuple):
+    """The settings of the rules: ε, δ and whose the stabiliser is for weighted connections, and which rule products follow.
 
     `stabiliser="shared"` is the paper's formula: the lower neurons always share the ε term. `"absorbed"` is the authors'
     released code: they get δ of it, as they do of the bias.
@@ -22,6 +23,7 @@ class WeightedRule(NamedTuple):
     epsilon: float = 1e-3
     delta: float = 0.0
     stabiliser: Stabiliser = "shared"
+    product: Product = "all"
 
     @property
     def returned(self) -> float:
@@ -54,7 +56,7 @@ def coefficient(z: Tensor, *, r_out: Tensor, epsilon: float) -> Tensor:
     return r_out / stabilise(z, epsilon)
 
 
-def share(z: Tensor, *, q: Tensor, bias: Tensor | None, fan_in: float | Tensor, rule: WeightedRule) -> Tensor:
+def share(z: Tensor, *, q: Tensor, bias: Tensor | None, fan_in: float | Tensor, rule: Rules) -> Tensor:
     """What each of the N lower neurons gets beyond its contribution:  (ε sign z_j + δ b_j) / N · q_j.
 
     With the stabiliser absorbed, δ (ε sign z_j + b_j) / N · q_j. A sum with no lower neuron (N = 0) shares nothing.
@@ -89,11 +91,42 @@ def product_all(r_out: Tensor) -> Tensor:
     return r_out
 
 
-def absorbed_by_bias(bias: Tensor, *, q: Tensor, rule: WeightedRule) -> Tensor:
+def product_half(r_out: Tensor) -> tuple[Tensor, Tensor]:
+    """R_gate = R_source = R_z / 2."""
+    return r_out / 2, r_out / 2
+
+
+def product_prop(gate: Tensor, source: Tensor, *, r_out: Tensor, rule: Rules) -> tuple[Tensor, Tensor]:
+    """By size, as if the factors were added:  R_gate = g / (g + s) · R_z, stabilised as a sum of two terms is."""
+    total = gate + source
+    q = coefficient(total, r_out=r_out, epsilon=rule.epsilon)
+    both = share(total, q=q, bias=None, fan_in=2, rule=rule) if rule.shares else None
+    return sum_epsilon(gate, q=q, share=both), sum_epsilon(source, q=q, share=both)
+
+
+def product_abs(gate: Tensor, source: Tensor, *, r_out: Tensor) -> tuple[Tensor, Tensor]:
+    """By absolute size:  R_gate = |g| / (|g| + |s|) · R_z;  a half where both are 0."""
+    total = gate.abs() + source.abs()
+    part = torch.where(total > 0, gate.abs() / torch.where(total > 0, total, 1.0), 0.5)
+    return part * r_out, (1 - part) * r_out
+
+
+def product(gate: Tensor, source: Tensor, *, r_out: Tensor, rule: Rules) -> tuple[Tensor, Tensor]:
+    """The relevance (R_gate, R_source) of the factors of z = gate · source; what is missing of R_z the stabiliser absorbed."""
+    if rule.product == "all":
+        return torch.zeros_like(r_out), product_all(r_out)
+    if rule.product == "half":
+        return product_half(r_out)
+    if rule.product == "prop":
+        return product_prop(gate, source, r_out=r_out, rule=rule)
+    return product_abs(gate, source, r_out=r_out)
+
+
+def absorbed_by_bias(bias: Tensor, *, q: Tensor, rule: Rules) -> Tensor:
     """What stops at a bias:  (1 − δ) b_j · q_j."""
     return (1 - rule.delta) * bias * q
 
 
-def absorbed_by_stabiliser(z: Tensor, *, q: Tensor, rule: WeightedRule) -> Tensor:
+def absorbed_by_stabiliser(z: Tensor, *, q: Tensor, rule: Rules) -> Tensor:
     """What stops at the stabiliser:  ε sign z_j · q_j, nothing when it is shared, 1 − δ of it otherwise."""
     return (1 - rule.returned) * rule.epsilon * sign(z) * q

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from whence.recurrent.sweep import Books, Swept, activity, split_ended
 from whence.recurrent.weights import GRUWeights, gru_gates
-from whence.rules.equations import WeightedRule, linear_epsilon, product_all, sum_epsilon
+from whence.rules.equations import Rules, linear_epsilon, sum_epsilon
 
 
 class Tape(NamedTuple):
@@ -19,10 +19,8 @@ class Tape(NamedTuple):
 
     x: Tensor  # (T, B, E)
     h: Tensor  # (T + 1, B, H)
-    r: Tensor  # (T, B, H)
-    z: Tensor  # (T, B, H)
-    m: Tensor  # (T, B, H)
-    a: Tensor  # (T, B, H)
+    from_x: Tensor  # (T, B, 3H), U x + b for reset, update and candidate
+    from_h: Tensor  # (T, B, 3H), W h⁻ + b likewise
     active: Tensor | None  # (T, B, 1), False where a sequence has ended; None when all have the same length
 
     def outputs(self) -> Tensor:
@@ -40,23 +38,33 @@ def forward(x: Tensor, weights: GRUWeights, *, states: tuple[Tensor, ...], lengt
     from_x = x @ weights.input.T
     if weights.input_bias is not None:
         from_x = from_x + weights.input_bias
-    h = [states[0]]
-    gates: list[tuple[Tensor, ...]] = []
+    h, from_h = [states[0]], list[Tensor]()
     for t in range(len(x)):
-        from_h = h[-1] @ weights.hidden.T
+        from_h.append(h[-1] @ weights.hidden.T)
         if weights.hidden_bias is not None:
-            from_h = from_h + weights.hidden_bias
-        of_x, of_h = gru_gates(from_x[t]), gru_gates(from_h)
-        r, z = (of_x.r + of_h.r).sigmoid(), (of_x.z + of_h.z).sigmoid()
-        a = of_x.n + r * of_h.n
+            from_h[t] = from_h[t] + weights.hidden_bias
+        _, z, _, a = opened(from_x[t], from_h[t])
         h_t = (1 - z) * a.tanh() + z * h[-1]
         h.append(h_t if active is None else torch.where(active[t], h_t, h[-1]))
-        gates.append((r, z, of_h.n, a))
-    r, z, m, a = (torch.stack(each) for each in zip(*gates, strict=True))
-    return Tape(x, torch.stack(h), r, z, m, a, active)
+    return Tape(x, torch.stack(h), from_x, torch.stack(from_h), active)
 
 
-def relevance(tape: Tape, weights: GRUWeights, *, r_outputs: Tensor, r_states: tuple[Tensor, ...], rule: WeightedRule) -> Swept:
+def opened(from_x: Tensor, from_h: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gates r and z, the hidden side m of the candidate, and the candidate's sum a."""
+    of_x, of_h = gru_gates(from_x), gru_gates(from_h)
+    r, z = (of_x.r + of_h.r).sigmoid(), (of_x.z + of_h.z).sigmoid()
+    return r, z, of_h.n, of_x.n + r * of_h.n
+
+
+def relevance(
+    tape: Tape,
+    weights: GRUWeights,
+    *,
+    r_outputs: Tensor,
+    r_states: tuple[Tensor, ...],
+    rule: Rules,
+    keep: bool = False,
+) -> Swept:
     """Hand back the relevance of every step's output (K, T, B, H) and of the final state (K, B, H).
 
     Backwards in time; the state's sum has N = 2, the candidate's N = E + 1, and m, the source of a product, N = H:
@@ -64,23 +72,35 @@ def relevance(tape: Tape, weights: GRUWeights, *, r_outputs: Tensor, r_states: t
         R_n    = ( (1 − z) ⊙ n + ε s/2 ) / ( h + ε s ) · R_h          R_h⁻ likewise with z ⊙ h⁻
         R_x, R_m   from R_n by the weighted rule on a, whose bias is b_in and whose other term is r ⊙ m
         R_h⁻  += the weighted rule on m, whose bias is b_hn
+
+    By another product rule than "all", z and 1 − z, which is the same gate, and r take their parts and hand them to x and h⁻ by
+    the weighted rule on their own sums, N = E + H. With `keep`, the relevance of every state on the way is kept.
     """
     u, w, bias_x, bias_h = weights.candidate()
     (r_h,) = r_states
     books = Books(rule, r_h)
     r_x = r_outputs.new_empty(*r_outputs.shape[:-1], u.shape[1])
+    carried = [r_h]
     for t in reversed(range(len(tape.x))):
-        r, z, m, a = tape.r[t], tape.z[t], tape.m[t], tape.a[t]
+        r, z, m, a = opened(tape.from_x[t], tape.from_h[t])
         r_h, ended = split_ended(r_h + r_outputs[:, t], None if tape.active is None else tape.active[t])
 
         q, s = books.sum(tape.h[t + 1], r_out=r_h, fan_in=2)
-        r_n = product_all(sum_epsilon((1 - z) * a.tanh(), q=q, share=s))
-        r_h = product_all(sum_epsilon(z * tape.h[t], q=q, share=s)) + ended
+        r_new, r_kept = sum_epsilon((1 - z) * a.tanh(), q=q, share=s), sum_epsilon(z * tape.h[t], q=q, share=s)
+        r_closed, r_n = books.product(1 - z, a.tanh(), r_out=r_new)
+        r_z, r_h = books.product(z, tape.h[t], r_out=r_kept)
 
         q, s = books.sum(a, r_out=r_n, fan_in=u.shape[1] + 1, bias=bias_x)
         r_x[:, t] = linear_epsilon(tape.x[t], u, q=q, share=s)
-        r_m = product_all(sum_epsilon(r * m, q=q, share=s))
+        r_r, r_m = books.product(r, m, r_out=sum_epsilon(r * m, q=q, share=s))
 
         q, s = books.sum(m, r_out=r_m, fan_in=w.shape[1], bias=bias_h)
-        r_h = r_h + linear_epsilon(tape.h[t], w, q=q, share=s)
-    return Swept(r_x, (r_h,), books.bias, books.stabiliser)
+        r_h = r_h + ended + linear_epsilon(tape.h[t], w, q=q, share=s)
+        if rule.product != "all":
+            gates_u, gates_w, bias = weights.gates()
+            sums = (tape.from_x[t] + tape.from_h[t])[..., : len(gates_u)]
+            q, s = books.sum(sums, r_out=torch.cat([r_r, r_z + r_closed], dim=-1), fan_in=u.shape[1] + w.shape[1], bias=bias)
+            r_x[:, t] += linear_epsilon(tape.x[t], gates_u, q=q, share=s)
+            r_h = r_h + linear_epsilon(tape.h[t], gates_w, q=q, share=s)
+        carried += [r_h] if keep else []
+    return Swept(r_x, (r_h,), books.bias, books.stabiliser, (torch.stack(carried[::-1], dim=1),) if keep else ())

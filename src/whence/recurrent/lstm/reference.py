@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from whence.recurrent.sweep import Books, Swept, activity, split_ended
-from whence.recurrent.weights import LSTMWeights, lstm_gates
-from whence.rules.equations import WeightedRule, linear_epsilon, product_all, sum_epsilon
+from whence.recurrent.weights import LSTMGates, LSTMWeights, lstm_gates
+from whence.rules.equations import Rules, linear_epsilon, product_all, sum_epsilon
 
 
 class Tape(NamedTuple):
@@ -20,10 +20,7 @@ class Tape(NamedTuple):
     x: Tensor  # (T, B, E)
     h: Tensor  # (T + 1, B, P)
     c: Tensor  # (T + 1, B, H)
-    i: Tensor  # (T, B, H)
-    f: Tensor  # (T, B, H)
-    a: Tensor  # (T, B, H)
-    o: Tensor  # (T, B, H)
+    sums: Tensor  # (T, B, 4H), the gates and the candidate before their activations
     active: Tensor | None  # (T, B, 1), False where a sequence has ended; None when all have the same length
 
     def outputs(self) -> Tensor:
@@ -42,23 +39,32 @@ def forward(x: Tensor, weights: LSTMWeights, *, states: tuple[Tensor, ...], leng
     if weights.bias is not None:
         from_x = from_x + weights.bias
     h, c = [states[0]], [states[1]]
-    gates: list[tuple[Tensor, ...]] = []
+    sums: list[Tensor] = []
     for t in range(len(x)):
-        z = lstm_gates(from_x[t] + h[-1] @ weights.hidden.T)
-        i, f, o = z.i.sigmoid(), z.f.sigmoid(), z.o.sigmoid()
-        c_t = f * c[-1] + i * z.g.tanh()
+        sums.append(from_x[t] + h[-1] @ weights.hidden.T)
+        i, f, g, o = opened(lstm_gates(sums[t]))
+        c_t = f * c[-1] + i * g
         h_t = o * c_t.tanh()
         if weights.projection is not None:
             h_t = h_t @ weights.projection.T
         h.append(h_t if active is None else torch.where(active[t], h_t, h[-1]))
         c.append(c_t if active is None else torch.where(active[t], c_t, c[-1]))
-        gates.append((i, f, z.g, o))
-    i, f, a, o = (torch.stack(each) for each in zip(*gates, strict=True))
-    return Tape(x, torch.stack(h), torch.stack(c), i, f, a, o, active)
+    return Tape(x, torch.stack(h), torch.stack(c), torch.stack(sums), active)
+
+
+def opened(sums: LSTMGates) -> LSTMGates:
+    """The gates behind their sigmoids, the candidate behind its tanh."""
+    return LSTMGates(sums.i.sigmoid(), sums.f.sigmoid(), sums.g.tanh(), sums.o.sigmoid())
 
 
 def relevance(
-    tape: Tape, weights: LSTMWeights, *, r_outputs: Tensor, r_states: tuple[Tensor, ...], rule: WeightedRule
+    tape: Tape,
+    weights: LSTMWeights,
+    *,
+    r_outputs: Tensor,
+    r_states: tuple[Tensor, ...],
+    rule: Rules,
+    keep: bool = False,
 ) -> Swept:
     """Hand back the relevance of every step's output (K, T, B, P) and of the final states (K, B, P), (K, B, H).
 
@@ -67,13 +73,19 @@ def relevance(
         R_c   += R_m                                             gate o, then tanh: passed through
         R_c⁻   = ( f ⊙ c⁻ + ε s/2 ) / ( c + ε s ) · R_c          R_g likewise with i ⊙ g
         R_x, R_h⁻  from R_g by the weighted rule on a, whose bias is b_g
+
+    By another product rule than "all", o, f and i take their part of R_m, R_(f ⊙ c⁻) and R_(i ⊙ g), and hand it to x and h⁻ by
+    the weighted rule on their own sums. With `keep`, the relevance of every state on the way is kept.
     """
-    u, w, bias = weights.candidate()
+    is_all = rule.product == "all"
+    u, w, bias = weights.candidate() if is_all else (weights.input, weights.hidden, weights.bias)
     r_h, r_c = r_states
     books = Books(rule, r_c)
     r_x = r_outputs.new_empty(*r_outputs.shape[:-1], u.shape[1])
+    carried = [(r_h, r_c)]
     for t in reversed(range(len(tape.x))):
-        c, i, f, a, o = tape.c[t + 1], tape.i[t], tape.f[t], tape.a[t], tape.o[t]
+        sums, c = tape.sums[t], tape.c[t + 1]
+        i, f, g, o = opened(lstm_gates(sums))
         active = None if tape.active is None else tape.active[t]
         r_h, ended_h = split_ended(r_h + r_outputs[:, t], active)
         r_c, ended_c = split_ended(r_c, active)
@@ -81,11 +93,19 @@ def relevance(
             q, s = books.sum(tape.h[t + 1], r_out=r_h, fan_in=weights.hidden_size)
             r_h = linear_epsilon(o * c.tanh(), weights.projection, q=q, share=s)
 
-        q, s = books.sum(c, r_out=r_c + product_all(r_h), fan_in=2)
-        r_c = product_all(sum_epsilon(f * tape.c[t], q=q, share=s)) + ended_c
-        r_g = product_all(sum_epsilon(i * a.tanh(), q=q, share=s))
+        r_o, r_tanh = (None, product_all(r_h)) if is_all else books.product(o, c.tanh(), r_out=r_h)
+        q, s = books.sum(c, r_out=r_c + r_tanh, fan_in=2)
+        r_kept, r_new = sum_epsilon(f * tape.c[t], q=q, share=s), sum_epsilon(i * g, q=q, share=s)
+        if r_o is None:
+            r_c, r_sums, z = product_all(r_kept) + ended_c, product_all(r_new), lstm_gates(sums).g
+        else:
+            r_f, r_c = books.product(f, tape.c[t], r_out=r_kept)
+            r_i, r_g = books.product(i, g, r_out=r_new)
+            r_c, r_sums, z = r_c + ended_c, torch.cat(LSTMGates(r_i, r_f, r_g, r_o), dim=-1), sums
 
-        q, s = books.sum(a, r_out=r_g, fan_in=u.shape[1] + w.shape[1], bias=bias)
+        q, s = books.sum(z, r_out=r_sums, fan_in=u.shape[1] + w.shape[1], bias=bias)
         r_x[:, t] = linear_epsilon(tape.x[t], u, q=q, share=s)
         r_h = linear_epsilon(tape.h[t], w, q=q, share=s) + ended_h
-    return Swept(r_x, (r_h, r_c), books.bias, books.stabiliser)
+        carried += [(r_h, r_c)] if keep else []
+    kept = tuple(torch.stack(each[::-1], dim=1) for each in zip(*carried, strict=True)) if keep else ()
+    return Swept(r_x, (r_h, r_c), books.bias, books.stabiliser, kept)
