@@ -33,6 +33,21 @@ def test_the_demo_shows_both_methods_and_writes_a_page(tmp_path: Path) -> None:
     assert "<script" not in page
 
 
+@pytest.mark.parametrize("name", ["text_attention", "river_flow", "health_visits"])
+def test_an_example_runs_and_draws(name: str, tmp_path: Path) -> None:
+    script = tmp_path / f"{name}.py"
+    script.write_bytes((ROOT / "examples" / f"{name}.py").read_bytes())
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_table_of_models_is_what_running_it_gives() -> None:
+    done = subprocess.run([sys.executable, ROOT / "docs" / "make_models.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() in (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     "command", re.findall(r"^whence (?!train|data|paper).*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
 )

@@ -28,10 +28,10 @@ def cut(pipeline: Pipeline, text: Text, *, name: str = "the text") -> Cut:
     """Cut a text into the pipeline's tokens; words that are cut already stay as they are, unless it reads characters."""
     if isinstance(text, str):
         found = Cut(text, pipeline.tokenizer.tokens(text))
-    elif isinstance(text, tuple) and all(isinstance(word, str) for word in text):
+    elif isinstance(text, tuple) and all(isinstance(word, str) and word.strip(" ") for word in text):
         found = _cut_words(pipeline, text)
     else:
-        raise InputError(f"{name} is a {type(text).__name__}; give a string, or a tuple of words")
+        raise InputError(f"{name} is a {type(text).__name__}; give a string, or a tuple of words, none of them empty")
     if not found.tokens:
         raise InputError(f"{name} is empty: there is no word to explain in {found.text[:20]!r}")
     return found

@@ -4,6 +4,7 @@ import copy
 import inspect
 from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass, replace
+from numbers import Integral
 from typing import Any, cast, overload
 
 import torch
@@ -76,8 +77,9 @@ def explain(
 
 def _targets(pipeline: Pipeline, target: Any, count: int) -> str | int | list[int]:
     """The target of all texts, or a list with that of each."""
-    if isinstance(target, str) or not isinstance(target, Sequence):
-        return _target(pipeline, target)
+    target = target.tolist() if hasattr(target, "tolist") else target  # NumPy's and PyTorch's numbers
+    if isinstance(target, (str, bytes)) or not isinstance(target, Sequence):
+        return _target(pipeline, cast(Any, target))
     if len(target) != count:
         raise TargetError(f"there are {len(target)} targets for {count} texts; give one for each, or one for all")
     found = [_target(pipeline, each) for each in target]
@@ -88,7 +90,8 @@ def _targets(pipeline: Pipeline, target: Any, count: int) -> str | int | list[in
 
 def _target(pipeline: Pipeline, target: str | int) -> str | int:
     """The target as an index, or "predicted", or "all"."""
-    if isinstance(target, int) and not isinstance(target, bool):
+    if isinstance(target, Integral) and not isinstance(target, bool):
+        target = int(target)
         if not 0 <= target < len(pipeline.classes):
             raise TargetError(f"target {target} does not exist: {pipeline.name} has {len(pipeline.classes)} classes, from 0 on")
         return target

@@ -22,7 +22,7 @@ class Result:
     every step, in the order of the words: entry 0 stands before the first, entry T behind the last.
     """
 
-    relevance: Relevance
+    relevance: Any  # like the inputs: a tensor, a PackedSequence, or a tuple of them; like the layer's output with at=
     score: Tensor  # (B,), or () for an unbatched input
     target: Any
     method: Any

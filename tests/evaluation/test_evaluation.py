@@ -122,6 +122,49 @@ def test_characters_are_gathered_into_words_and_nothing_is_lost() -> None:
     assert sum(words.encoders[1]) == pytest.approx(sum(whole.encoders[1]))
 
 
+@pytest.mark.parametrize("words", [("a", "."), ("-lrb-", "-rrb-"), ("!", "!"), ("wanna", "go"), ("x",)])
+def test_characters_of_short_words_are_all_in_some_word(words: tuple[str, ...]) -> None:
+    pipeline = whence.load("sst-char-gru")
+    (whole,) = whence.explain(pipeline, [words])
+    groups = word_groups(pipeline, words)
+    assert [n for group in groups for n in group] == list(range(len(whole.tokens)))
+    assert sum(by_word(whole, groups).relevance) == pytest.approx(sum(whole.relevance))
+
+
+def test_a_deletion_curve_refuses_what_does_not_fit() -> None:
+    texts, labels = [("a", "b"), ("c", "d", "e")], ["x", 2]
+    explanations = whence.explain(BAG, texts, target=1)
+    assert deletion_curve(BAG, texts, labels, explanations, order="decreasing", steps=1).shape == (2, 2)
+    for wrong, message in (
+        ({"labels": ["x"]}, "2 texts, 1 labels and 2 explanations"),
+        ({"labels": ["x", "w"]}, r"label 'w' is no class of your model: x, y, z, or 0 to 2"),
+        ({"labels": [0, 3]}, "label 3 is no class"),
+        ({"explanations": explanations[::-1]}, "text 1 has 2 words, its explanation 3"),
+        ({"order": "down"}, "order is 'down'"),
+    ):
+        given = {"labels": labels, "explanations": explanations, "order": "decreasing", **wrong}
+        with pytest.raises(whence.InputError, match=message):
+            deletion_curve(BAG, texts, given["labels"], given["explanations"], order=given["order"])
+    with pytest.raises(whence.InputError, match="all relevance is 0"):
+        distribution(relevance_by_interval([[0.0, 0.0]]))
+    with pytest.raises(whence.InputError, match="no text at all"):
+        relevance_by_interval([])
+
+
+def test_numbers_of_other_libraries_are_targets() -> None:
+    for target in (np.int64(2), np.array([2, 1]), torch.tensor([2, 1])):
+        assert whence.explain(BAG, [("a",), ("b",)], target=target)[0].target == "z"
+    with pytest.raises(whence.TargetError, match="there is no class b"):
+        whence.explain(BAG, [("a",)], target=b"x")
+
+
+def test_words_that_are_cut_already_may_be_in_capitals() -> None:
+    pipeline = whence.load("sst-bilstm")
+    (found,) = whence.explain(pipeline, [("A", "GREAT", "Film")])
+    assert not any(found.unknown)
+    assert found.tokens == ("A", "GREAT", "Film")
+
+
 def test_word_models_tokens_are_words() -> None:
     assert word_groups(BAG, ("a", "b c")) == [range(1), range(1, 2)]
 

@@ -1,5 +1,6 @@
 """The paper recomputed: on a small treebank that the test writes itself, and on SST where it is."""
 
+import copy
 import json
 import random
 import re
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import whence
 from whence.experiments.published import DISCUSSED, TABLE1
@@ -190,6 +192,38 @@ def test_a_model_of_other_classes_is_refused(treebank: Path, tmp_path: Path) -> 
     two = whence.Pipeline(pipeline.module, pipeline.tokenizer, pipeline.vocabulary, ("bad", "good"), "mine")
     with pytest.raises(whence.ModelError, match=r"mine knows 2 classes; SST's are five"):
         whence.experiments.run(sst=treebank, output=tmp_path / "paper", model=two)
+
+
+def test_a_folder_of_an_earlier_run_is_taken_over_whole(treebank: Path, tmp_path: Path) -> None:
+    output = tmp_path / "paper"
+    whence.experiments.run(sst=treebank, output=output)
+    (output / "mine.txt").write_text("mine", encoding="utf-8")
+    short = write_treebank(tmp_path / "short", sentences=6, longest=4)
+    whence.experiments.run(sst=short, output=output)
+    assert not (output / "fig3_deletion.png").exists()
+    assert (output / "mine.txt").exists()
+    assert not [path for path in output.iterdir() if path.name.startswith(".")]
+    (output / "results.json").unlink()
+    (output / "results.json").mkdir()
+    with pytest.raises(whence.InputError, match=r"results.json is in the way of a file"):
+        whence.experiments.run(sst=short, output=output)
+    for name in ("x" * 300, "a\0b"):
+        with pytest.raises(whence.InputError, match="cannot be written to"):
+            whence.experiments.run(sst=short, output=tmp_path / name)
+
+
+def test_a_model_without_relevance_and_with_odd_class_names(treebank: Path, tmp_path: Path) -> None:
+    pipeline = whence.load("sst-bilstm")
+    module = copy.deepcopy(pipeline.module)
+    with torch.no_grad():
+        module.head.weight.zero_()
+    names = ("$\\frac$", "<b>", "$5 to $10", "\u202e", "x" * 300)
+    odd = whence.Pipeline(module, pipeline.tokenizer, pipeline.vocabulary, names, "odd")
+    results = whence.experiments.run(sst=treebank, output=tmp_path / "paper", model=odd)
+    assert results["fig4"]["lrp"] == {}
+    page = (tmp_path / "paper" / "report.html").read_text(encoding="utf-8")
+    assert "The model calls its classes" in page
+    assert "<b>," not in page
 
 
 def test_pictures_take_any_word() -> None:

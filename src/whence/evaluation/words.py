@@ -1,5 +1,6 @@
 """Tokens gathered into words, so that a model of characters is measured by the same words as any other."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,9 +18,10 @@ def word_groups(pipeline: Pipeline, text: Text) -> list[range]:
     written, tokens = cut(pipeline, text)
     if not isinstance(pipeline.tokenizer, CharacterTokenizer):
         return [range(n, n + 1) for n in range(len(tokens))]
-    starts = [word.start for word in TreebankTokenizer().tokens(written)] or [0]
-    starts[0] = 0
-    return [range(start, end) for start, end in zip(starts, [*starts[1:], len(tokens)], strict=True)]
+    words = [word.start for word in TreebankTokenizer().tokens(written)]
+    owners = [max(bisect_right(words, token.start) - 1, 0) for token in tokens]
+    firsts = [n for n, owner in enumerate(owners) if n == 0 or owner != owners[n - 1]]
+    return [range(start, end) for start, end in zip(firsts, [*firsts[1:], len(tokens)], strict=True)]
 
 
 def by_word(explanation: Explanation, groups: Sequence[range]) -> Explanation:

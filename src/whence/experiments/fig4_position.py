@@ -14,13 +14,18 @@ Intervals = NDArray[np.float64]  # (sentences, intervals)
 
 
 def fig4(explanations: Sequence[Sequence[Explanation]]) -> dict[str, list[Intervals]]:
-    """From each sentence's explanations for all classes: by part, for every class, the relevance in every interval."""
+    """From each sentence's explanations for all classes: by part, for every class, the relevance in every interval.
+
+    Without a part that has no relevance at all, and without encoders that cannot be told apart.
+    """
     found: dict[str, list[Intervals]] = {}
     for number, part in enumerate(PARTS):
         if not explanations or (number and not explanations[0][0].encoders):
             continue
         by_class = [[_relevance(each, number) for each in own] for own in zip(*explanations, strict=True)]
-        found[part] = [relevance_by_interval(own, intervals=INTERVALS) for own in by_class]
+        intervals = [relevance_by_interval(own, intervals=INTERVALS) for own in by_class]
+        if all(own.any() for own in intervals):  # without any relevance it lies nowhere
+            found[part] = intervals
     return found
 
 

@@ -18,6 +18,7 @@ from whence.explanation import Explanation
 CLOSE = 0.2  # a curve is close to LRP's within this part of LRP's lead over random
 TOP = 100  # words from either end whose polarity is looked at
 REACH = 3  # words behind a negator in which its object is looked for
+ENOUGH = 10  # sentences, or words, without which nothing is said
 ENDS = (0, 1, -2, -1)  # the two first and the two last of ten intervals
 
 
@@ -62,9 +63,9 @@ def deletion_findings(panels: Mapping[Side, Curves]) -> list[Finding]:
 
 
 def _steeper(claim: str, panels: Mapping[Side, Curves], side: Side, above: str, below: str) -> Finding:
-    if side not in panels:
+    if side not in panels or panels[side].sentences < ENOUGH:
         return untold(
-            claim, f"the model is {'never right' if side == 'correct' else 'never wrong'} on sentences that are long enough"
+            claim, f"the model is {'right' if side == 'correct' else 'wrong'} about too few sentences that are long enough"
         )
     hits = panels[side].hits
     lead = (hits[above] - hits[below])[:, 1:].mean(-1)
@@ -78,8 +79,12 @@ def _close(panels: Mapping[Side, Curves]) -> Finding:
     claim = f"LRP_cons stays close to LRP, within {CLOSE:.0%} of LRP's lead over random deletion, on both panels"
     parts: list[float] = []
     for curves in panels.values():
+        if curves.sentences < ENOUGH:
+            return untold(claim, "too few sentences are long enough")
         lrp, cons, random = (curves.accuracy(name)[1:].mean() for name in ("lrp", "lrp_cons", "random"))
-        parts.append(float(abs(cons - lrp) / max(abs(random - lrp), 1e-9)))
+        if random == lrp:
+            return untold(claim, "LRP has no lead over random deletion to compare with")
+        parts.append(float(abs(cons - lrp) / abs(random - lrp)))
     if not parts:
         return untold(claim, "no sentence is long enough")
     detail = "difference of areas over lead, " + ", ".join(
@@ -97,9 +102,9 @@ def position_findings(intervals: Mapping[str, Sequence[Intervals]], classes: Seq
     polar = [n for n in range(len(classes)) if n != 2]
     halves = [f'By {method}, most relevance for "{classes[n]}" lies in the second half of the sentence' for n in polar]
     ends = f'By {method}, relevance for "{classes[2]}" lies at the two ends: over 40 % in the outer four of ten intervals'
-    if not intervals:
-        return [untold(claim, "no sentence is long enough") for claim in (*halves, ends)]
-    total = intervals["total"]
+    total = intervals.get("total", ())
+    if not total or len(total[0]) < ENOUGH:
+        return [untold(claim, "there is no relevance, or too few sentences are long enough") for claim in (*halves, ends)]
     found = [_share(claim, total[n], range(5, 10), above=0.5) for claim, n in zip(halves, polar, strict=True)]
     return [*found, _share(ends, total[2], ENDS, above=0.4)]
 
@@ -128,7 +133,7 @@ def polarity_findings(
             if name in ("lrp", "sa")
         }
         base = _agreement_of(sorted({w for own in explanations["lrp"] for w in own[0].tokens}), lexicon, sign)
-        if not all(len(each) for each in (*agreeing.values(), base)):
+        if not all(len(each) >= ENOUGH for each in (*agreeing.values(), base)):
             found.append(untold(claim, "too few of the words are in the lexicon"))
             continue
         interval = _interval(mean_band(agreeing["lrp"]))
@@ -162,7 +167,7 @@ def negation_finding(explanations: Sequence[Explanation], target: str, lexicon: 
             if word in NEGATORS and valence is not None:
                 followed[valence > 0].append(explanation.relevance[n])
     positive, negative = np.array(followed[True]), np.array(followed[False])
-    if min(len(positive), len(negative)) < 2:
+    if min(len(positive), len(negative)) < ENOUGH:
         return untold(claim, "too few negators stand before words of the lexicon")
     resampled = draws(len(positive)) @ positive / len(positive) - draws(len(negative), seed=1) @ negative / len(negative)
     interval = _interval(band(resampled))

@@ -18,8 +18,10 @@ from whence.experiments.reproduction import Clock, Progress, reproduction
 from whence.experiments.results import results
 from whence.experiments.test_set import TestSet
 from whence.models.bundled import load_any
-from whence.models.files import write_whole
 from whence.models.pipeline import Pipeline
+
+FIGURES = ("confusion", "fig1_sa_heatmaps", "fig2_lrp_heatmaps", "fig3_deletion", "fig4_position")
+FILES = (*(f"{name}.{kind}" for name in FIGURES for kind in ("png", "pdf")), "report.html", "results.json")
 
 
 def run(
@@ -66,13 +68,25 @@ def _one_thread() -> Generator[None]:
 
 
 def _require_folder(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; give the name of a folder")
-    parent = folder.absolute().parent
-    if not folder.exists() and not parent.is_dir():
-        raise InputError(f"{parent} is no folder; make it first, or write somewhere else")
-    if not os.access(folder if folder.exists() else parent, os.W_OK):
-        raise InputError(f"{folder} cannot be written to; choose another folder")
+    """Refuse a place that cannot be written to, before any work."""
+    try:
+        if folder.is_dir():
+            taken = next((name for name in FILES if (folder / name).is_dir() or (folder / name).is_symlink()), None)
+            if taken is not None:
+                raise InputError(f"{folder / taken} is in the way of a file; remove it, or choose another folder")
+        elif os.path.lexists(folder):
+            raise InputError(f"{folder} is a file; give the name of a folder")
+        parent = folder if folder.is_dir() else folder.absolute().parent
+        if not parent.is_dir():
+            raise InputError(f"{parent} is no folder; make it first, or write somewhere else")
+        with tempfile.TemporaryDirectory(dir=parent, prefix=".whence-"):
+            if not folder.exists():
+                folder.mkdir()
+                folder.rmdir()
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{str(folder)!r} cannot be written to: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _test_set(directory: Path, model: str | Path | Pipeline) -> tuple[TestSet, dict[str, Any]]:
@@ -87,20 +101,23 @@ def _test_set(directory: Path, model: str | Path | Pipeline) -> tuple[TestSet, d
 
 
 def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """All files together, as a new folder; into one that exists, each file whole."""
-    if folder.exists():
-        for name, content in contents.items():
-            write_whole(folder / name, content)
-        return
-    made = Path(tempfile.mkdtemp(dir=folder.absolute().parent, prefix=f".{folder.name[:100]}."))
+    """All files at once, as a new folder; in one that exists they take the place of an earlier run's."""
+    exists = folder.is_dir()
+    made = Path(tempfile.mkdtemp(dir=folder if exists else folder.absolute().parent, prefix=".whence-"))
     try:
         for name, content in contents.items():
             (made / name).write_bytes(content)
-        made.chmod(0o777 & ~_mask())
-        made.rename(folder)
-    except BaseException:
+        if not exists:
+            made.chmod(0o777 & ~_mask())
+            made.rename(folder)
+            return
+        for name in FILES:
+            if name in contents:
+                os.replace(made / name, folder / name)
+            else:
+                (folder / name).unlink(missing_ok=True)
+    finally:
         shutil.rmtree(made, ignore_errors=True)
-        raise
 
 
 def _mask() -> int:

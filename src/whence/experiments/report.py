@@ -12,6 +12,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 import whence
+from whence.data.sst import CLASSES
 from whence.experiments import published
 from whence.experiments.fig1_fig2_heatmaps import RULE, discussed
 from whence.experiments.fig4_position import distributions
@@ -33,7 +34,7 @@ ROWS = {"total": "both encoders", "left": "left encoder", "right": "right encode
 
 def figures(found: Reproduction) -> dict[str, bytes]:
     """Every figure as PNG and PDF, by the name of its file."""
-    classes = found.test.pipeline.classes
+    classes = [visible(name)[:30] for name in found.test.pipeline.classes]
     drawn = {
         "fig1_sa_heatmaps": figure.heatmaps(
             _heatmap_groups(found, "sa"), title="Sensitivity analysis: red words matter for the label"
@@ -70,7 +71,7 @@ def _heatmap_groups(found: Reproduction, method: str) -> list[tuple[str, list[fi
     classes = found.test.pipeline.classes
     return [
         (
-            f"{classes[panel.label]}, {'correctly' if panel.is_correct else 'wrongly'} classified",
+            f"{classes[panel.label][:60]}, {'correctly' if panel.is_correct else 'wrongly'} classified",
             [
                 figure.HeatmapRow(number, SHORT[panel.label], SHORT[found.test.predicted[n]], found.by_label[method][n])
                 for number, n in zip(panel.numbers, panel.rows, strict=True)
@@ -94,6 +95,7 @@ def report(found: Reproduction, contents: Mapping[str, bytes], seconds: Mapping[
         found=found,
         counts=found.counts,
         classes=found.test.pipeline.classes,
+        sst_classes=CLASSES,
         model=found.test.pipeline.name,
         record=found.test.pipeline.record,
         pictures=pictures,

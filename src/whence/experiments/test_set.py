@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from whence._batches import batches, cut, scores_of
 from whence._explain import explain
@@ -49,17 +50,22 @@ class TestSet:
         return [word_groups(self.pipeline, text) for text in self.texts]
 
     @cached_property
-    def probabilities(self) -> NDArray[np.float64]:
-        """The probability of every class for every sentence (sentences, classes)."""
+    def scores(self) -> Tensor:
+        """The score of every class for every sentence (sentences, classes)."""
         found = torch.empty(len(self), len(self.pipeline.classes), dtype=torch.float64)
         for rows, forward in batches(self.pipeline, [cut(self.pipeline, text) for text in self.texts], size=256):
-            found[rows] = scores_of(self.pipeline, forward).cpu().double().softmax(-1)
-        return found.numpy()
+            found[rows] = scores_of(self.pipeline, forward).cpu().double()
+        return found
+
+    @property
+    def probabilities(self) -> NDArray[np.float64]:
+        """The probability of every class for every sentence (sentences, classes)."""
+        return self.scores.softmax(-1).numpy()
 
     @cached_property
     def predicted(self) -> NDArray[np.int64]:
         """The class predicted for every sentence."""
-        return self.probabilities.argmax(-1)
+        return self.scores.numpy().argmax(-1)
 
     @property
     def is_correct(self) -> NDArray[np.bool_]:

@@ -191,5 +191,5 @@ def fingerprint(pipeline: Pipeline) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(pipeline.module.state_dict().items()):
         digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]

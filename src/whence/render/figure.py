@@ -1,19 +1,21 @@
 """Figures with matplotlib, as bytes of PNG and PDF; drawn off screen, with no state left behind."""
 
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whence.errors import InputError
 from whence.explanation import Explanation
-from whence.render.colour import hexadecimal, shades, visible
+from whence.render.colour import Shade, hexadecimal, shades, visible
 
 try:
+    import matplotlib as mpl
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.font_manager import FontProperties
@@ -25,10 +27,26 @@ except ModuleNotFoundError:
 
 Numbers = NDArray[np.float64]
 COLOURS = ("#b2182b", "#2166ac", "#1b7837", "#e08214", "#666666", "#762a83")  # apart for colour-blind readers, and in print
+P = ParamSpec("P")
+R = TypeVar("R")
 MARKERS = "os^Dvx"
 INK, FAINT = "#222222", "#777777"
 
 
+def own_style(draw: Callable[P, R]) -> Callable[P, R]:
+    """Draw by matplotlib's defaults whatever the user's settings are, and take dollar signs for dollar signs."""
+
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
+        with mpl.rc_context():
+            mpl.rcdefaults()
+            mpl.rcParams["text.parse_math"] = False
+            return draw(*args, **kwargs)
+
+    return drawn
+
+
+@own_style
 def files(name: str, figure: Figure) -> dict[str, bytes]:
     """The figure as name.png and name.pdf, the same bytes on every run."""
     found: dict[str, bytes] = {}
@@ -57,6 +75,7 @@ class Curve(NamedTuple):
     high: Numbers
 
 
+@own_style
 def curves(panels: Mapping[str, Sequence[Curve]], *, x: str, y: str) -> Figure:
     """Panels side by side, each with one curve for every method over 0, 1, 2, …; colours go by the curve's label."""
     figure = Figure(figsize=(10.4, 4.4), layout="constrained")
@@ -78,6 +97,7 @@ def curves(panels: Mapping[str, Sequence[Curve]], *, x: str, y: str) -> Figure:
     return figure
 
 
+@own_style
 def distributions(rows: Mapping[str, Mapping[str, Mapping[str, Numbers]]], *, x: str, y: str) -> Figure:
     """A grid: a row for each outer key, a column for each inner one, in each cell a step line for every method."""
     columns = list(next(iter(rows.values())))
@@ -103,6 +123,7 @@ def distributions(rows: Mapping[str, Mapping[str, Mapping[str, Numbers]]], *, x:
     return figure
 
 
+@own_style
 def confusion(counts: NDArray[np.int64], classes: Sequence[str]) -> Figure:
     """How many sentences of each label were taken for each class, shaded by the part of the label."""
     figure = Figure(figsize=(5.4, 4.6), layout="constrained")
@@ -140,6 +161,7 @@ _MEASURE = TextToPath()
 _FONT = FontProperties(family="DejaVu Sans", size=SIZE)
 
 
+@own_style
 def heatmaps(groups: Sequence[tuple[str, Sequence[HeatmapRow]]], *, title: str) -> Figure:
     """Groups of sentences under headings; words coloured by relevance, label and prediction at the left."""
     left, items, y = 128.0, list[tuple[Any, ...]](), 58.0
@@ -149,7 +171,11 @@ def heatmaps(groups: Sequence[tuple[str, Sequence[HeatmapRow]]], *, title: str) 
         for row in rows:
             items.append(("row", y, row))
             placed, lines = _placed(row.explanation, WIDTH - left - 12)
-            items += [("word", y + LINE * line, left + x, width, n, row.explanation) for line, x, width, n in placed]
+            colours = shades(row.explanation)
+            items += [
+                ("word", y + LINE * line, left + x, width, row.explanation.tokens[n], colours[n])
+                for line, x, width, n in placed
+            ]
             y += LINE * lines + 5
         y += 8
     y -= LINE
@@ -181,7 +207,7 @@ def _placed(explanation: Explanation, width: float) -> tuple[list[tuple[int, flo
 
 
 def _write(axes: Axes, x: float, y: float, text: str, **style: Any) -> Text:
-    return axes.text(x, y, visible(text), va="baseline", parse_math=False, **style)
+    return axes.text(x, y, visible(text), va="baseline", **style)
 
 
 def _heading(axes: Axes, y: float, heading: str) -> None:
@@ -195,11 +221,10 @@ def _row(axes: Axes, y: float, row: HeatmapRow) -> None:
     _write(axes, 72, y, row.predicted, size=SIZE - 1.5, color=INK)
 
 
-def _word(axes: Axes, y: float, x: float, width: float, n: int, explanation: Explanation) -> None:
-    shade = shades(explanation)[n]
+def _word(axes: Axes, y: float, x: float, width: float, word: str, shade: Shade) -> None:
     box = FancyBboxPatch(
         (x - 1, y - LINE * 0.66), width + 2, LINE * 0.88, boxstyle="round,pad=0,rounding_size=2",
         facecolor=hexadecimal(shade.mixed()), edgecolor="none", linewidth=0,
     )  # fmt: skip
     axes.add_patch(box)
-    _write(axes, x, y, explanation.tokens[n], fontproperties=_FONT, color="white" if shade.needs_white_text else "black")
+    _write(axes, x, y, word, fontproperties=_FONT, color="white" if shade.needs_white_text else "black")

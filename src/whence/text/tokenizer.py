@@ -65,8 +65,8 @@ class TreebankTokenizer:
         return found
 
     def forms(self, words: Sequence[str]) -> list[str]:
-        """The words themselves."""
-        return list(words)
+        """The words themselves, in lower case."""
+        return [word.lower() for word in words]
 
 
 TOKENIZERS: dict[str, type[CharacterTokenizer] | type[TreebankTokenizer]] = {
