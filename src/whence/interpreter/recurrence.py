@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from whence.interpreter.rule import Arriving, Refused, Rule
 from whence.interpreter.trace import Step, Value
+from whence.recurrent.dispatch import Layer, run_layer
 from whence.recurrent.gru import reference as gru
 from whence.recurrent.lstm import reference as lstm
 from whence.recurrent.rnn import reference as rnn
@@ -21,28 +22,11 @@ if TYPE_CHECKING:
     from whence.interpreter.sweep import Sweep
 
 
-class Tape(Protocol):
-    """What a forward pass over one direction of one layer kept."""
-
-    @property
-    def x(self) -> Tensor:
-        """The layer's input (T, B, E)."""
-        ...
-
-    def outputs(self) -> Tensor:
-        """The hidden state after every step (T, B, ·)."""
-        ...
-
-    def final(self) -> tuple[Tensor, ...]:
-        """The final states (B, ·)."""
-        ...
-
-
 class Cell(NamedTuple):
     """A kind of recurrent layer: how its weights are named, run, and swept."""
 
     weights: Callable[..., Any]
-    forward: Callable[..., Tape]
+    forward: Callable[..., Any]
     relevance: Callable[..., Swept]
 
 
@@ -123,22 +107,20 @@ class Recurrence(Rule):
         call = self.read(self.cell, *args, **kwargs)
         x = call.to_steps(tensor(call.data))
         initial = [tensor(state)[None] if call.is_cell else tensor(state) for state in call.states]
-        tapes: list[list[Tape]] = []
+        layers: list[Layer] = []
         for k, directions in enumerate(call.layers):
-            row: list[Tape] = []
-            for d, weights in enumerate(directions):
-                states = tuple(state[k * call.directions + d] for state in initial)
-                row.append(self.cell.forward(call.ordered(x, d), weights, states=states, lengths=call.lengths))
-            tapes.append(row)
-            x = torch.cat([call.ordered(tape.outputs(), d) for d, tape in enumerate(row)], dim=-1)
-        step.saved = call, tapes
-        finals = [torch.stack(each) for each in zip(*(tape.final() for row in tapes for tape in row), strict=True)]
+            states = [tuple(state[k * call.directions + d] for state in initial) for d in range(call.directions)]
+            ordered = [call.ordered(x, d) for d in range(call.directions)]
+            layers.append(run_layer(self.cell, ordered, directions, states, call.lengths, product=step.product))
+            x = torch.cat([call.ordered(each, d) for d, each in enumerate(layers[-1].outputs())], dim=-1)
+        step.saved = call, layers
+        finals = [torch.stack(each) for each in zip(*(final for layer in layers for final in layer.final()), strict=True)]
         if call.is_cell:
             return finals[0][0] if len(finals) == 1 else tuple(final[0] for final in finals)
         return call.from_steps(x), *finals
 
     def owners(self, step: Step, owners: "Owners") -> Sequence[Tensor]:
-        call, tapes = step.saved
+        call, _ = step.saved
         known: list[Tensor] = []
         if is_live(call.data):
             rows = owners.reduced(step, owners[call.data], (-1,)).expand(call.data.tensor.shape)[..., :1]
@@ -150,26 +132,20 @@ class Recurrence(Rule):
         shapes = [value.tensor.shape for value in step.outputs]
         if call.is_cell:
             return [columns.expand(shape) for shape in shapes]
-        over_time = columns.expand(len(tapes[0][0].x), *columns.shape)
+        over_time = columns.expand(len(call.to_steps(tensor(call.data))), *columns.shape)
         return [call.from_steps(over_time).expand(shapes[0]), *(columns.expand(shape) for shape in shapes[1:])]
 
     def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
-        call, tapes = step.saved
+        call, layers = step.saved
         r_x, r_states = self._arrived(step, arriving)
         r_initial: list[tuple[Tensor, ...]] = []
-        for k in reversed(range(len(tapes))):
-            parts = r_x.chunk(call.directions, dim=-1)
-            swept = [
-                self.cell.relevance(
-                    tapes[k][d],
-                    weights,
-                    r_outputs=call.ordered(parts[d], d),
-                    r_states=tuple(r[:, k * call.directions + d] for r in r_states),
-                    rule=sweep.rule,
-                    keep=sweep.memory is not None and not call.is_cell,
-                )
-                for d, weights in enumerate(call.layers[k])
-            ]
+        keep = sweep.memory is not None and not call.is_cell
+        for k in reversed(range(len(layers))):
+            parts = None
+            if r_x is not None:
+                parts = [call.ordered(part, d) for d, part in enumerate(r_x.chunk(call.directions, dim=-1))]
+            own = [tuple(r[:, k * call.directions + d] for r in r_states) for d in range(call.directions)]
+            swept = layers[k].relevance(parts, own, sweep.rule, keep=keep)
             for d, each in enumerate(swept):
                 part = "" if call.is_cell else f"l{k}_reverse" if d else f"l{k}"
                 sweep.book_columns(step, "bias", each.bias, step.outputs[-1], part=part)
@@ -179,19 +155,21 @@ class Recurrence(Rule):
             only = sweep.direction if k == 0 and call.directions == 2 else None
             r_x = torch.stack([call.ordered(each.x, d) for d, each in enumerate(swept) if only in (None, d)]).sum(0)
             r_initial = [each.states for each in swept] + r_initial
+        assert r_x is not None
         self._hand_on(step, sweep, r_x, [torch.stack(each, dim=1) for each in zip(*r_initial, strict=True)])
 
-    def _arrived(self, step: Step, arriving: Sequence[Arriving | None]) -> tuple[Tensor, list[Tensor]]:
+    def _arrived(self, step: Step, arriving: Sequence[Arriving | None]) -> tuple[Tensor | None, list[Tensor]]:
         """The relevance of the last layer's outputs (K, T, B, ·) and of all final states (K, layers · directions, B, ·)."""
         call: Call = step.saved[0]
         targets = next(len(each.r) for each in arriving if each is not None and each.r is not None)
-        r = [
-            value.tensor.new_zeros(targets, *value.tensor.shape) if each is None or each.r is None else each.r
-            for value, each in zip(step.outputs, arriving, strict=True)
+        r = [None if each is None else each.r for each in arriving]
+        filled = [
+            value.tensor.new_zeros(targets, *value.tensor.shape) if own is None else own
+            for value, own in zip(step.outputs, r, strict=True)
         ]
         if call.is_cell:
-            return torch.zeros_like(r[0]).unsqueeze(1), [each.unsqueeze(1) for each in r]
-        return call.to_steps(r[0]), r[1:]
+            return None, [each.unsqueeze(1) for each in filled]
+        return None if r[0] is None else call.to_steps(r[0]), filled[1:]
 
     def _hand_on(self, step: Step, sweep: "Sweep", r_x: Tensor, r_states: Sequence[Tensor]) -> None:
         call: Call = step.saved[0]

@@ -40,3 +40,10 @@ def reverse(padded: Tensor, lengths: Tensor | None) -> Tensor:
     steps = torch.arange(padded.shape[-3], device=padded.device)[:, None]
     index = torch.where(steps < lengths, lengths - 1 - steps, steps)  # (T, B)
     return padded.gather(-3, index[..., None].expand(padded.shape))
+
+
+def running(steps: int, batch: int, lengths: Tensor | None) -> list[int]:
+    """How many sequences are still going on at every step; they are sorted by length, longest first."""
+    if lengths is None:
+        return [batch] * steps
+    return (torch.arange(steps, device=lengths.device)[:, None] < lengths).sum(1).tolist()

@@ -1,0 +1,89 @@
+"""Kernels in C, built by the user's own compiler when first needed and kept in the user's cache; all works without them too.
+
+`WHENCE_COMPILED=0` leaves them alone.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+FLAGS = ("-O3", "-march=native", "-ffast-math", "-funroll-loops", "-fPIC", "-shared")
+# What a kernel needs to know of its numbers: their type, rounding, the largest exponent, terms of a Taylor sum, and their bits.
+SINGLE = "REAL=float ROUND=__builtin_rintf LARGEST=87 TERMS=7 NEAR=0.01 WHOLE=int32_t BIAS=127 DIGITS=23".split()
+DOUBLE = "REAL=double ROUND=__builtin_rint LARGEST=700 TERMS=13 NEAR=1e-5 WHOLE=int64_t BIAS=1023 DIGITS=52".split()
+PRECISIONS = {torch.float32: ("single", SINGLE), torch.float64: ("double", DOUBLE)}
+
+
+class Built(NamedTuple):
+    """A library of kernels, or why there is none."""
+
+    library: Any
+    reason: str
+
+
+@cache
+def built(source: str, dtype: torch.dtype) -> Built:
+    """The kernels of a source file of the `recurrent` room for one precision."""
+    if os.environ.get("WHENCE_COMPILED", "1") == "0":
+        return Built(None, "WHENCE_COMPILED is 0")
+    if dtype not in PRECISIONS:
+        return Built(None, f"there are no kernels for {dtype}")
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        return Built(None, "there is no C compiler")
+    name, numbers = PRECISIONS[dtype]
+    text = (files("whence.recurrent") / source).read_bytes()
+    defines = (*(f"-D{each}" for each in numbers), f"-DNAME(x)=x##_{name}")
+    key = hashlib.sha256(text + repr((FLAGS, defines, compiler, platform.machine(), _processor())).encode()).hexdigest()[:16]
+    try:
+        path = _cache() / f"{Path(source).stem}-{name}-{key}.so"
+        if not path.exists():
+            _compile(compiler, text, defines, path)
+        return Built(ctypes.CDLL(str(path)), f"built by {Path(compiler).name}")
+    except (OSError, subprocess.SubprocessError) as error:
+        return Built(None, f"it could not be built: {error}")
+
+
+def _cache() -> Path:
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "whence" / "kernels"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _processor() -> str:
+    """What -march=native depends on, for a cache that several machines share."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+
+
+def _compile(compiler: str, text: bytes, defines: tuple[str, ...], path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        source, made = Path(folder) / "kernel.c", Path(folder) / "kernel.so"
+        source.write_bytes(text)
+        command = [compiler, *FLAGS, *defines, str(source), "-o", str(made), "-lm"]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        os.replace(made, path)
+
+
+def pointer(tensor: Tensor | None) -> ctypes.c_void_p:
+    """The address of a tensor's numbers, or none."""
+    return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
+
+
+def number(value: int) -> ctypes.c_long:
+    """A whole number as C takes it."""
+    return ctypes.c_long(value)

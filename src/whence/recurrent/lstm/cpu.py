@@ -1,0 +1,258 @@
+"""Both directions of one LSTM layer at once, in few and large operations: what `reference` computes, for the rule "all".
+
+The forward pass keeps, besides the states, what the way back multiplies by. With r the relevance that arrives at the cell,
+
+    R_c⁻ = kept · r,    kept = ( f ⊙ c⁻ + ½ ε s ) / ( c + ε s )
+    q    = new · r,     new  = ( i ⊙ g + ½ ε s ) / ( c + ε s ) / ( a + ε sign a )     relevance per unit of the candidate's sum
+
+so a step back is two products and one matrix product, q W for h⁻; that for x waits until q is known for all steps.
+Samples are sorted by length, longest first: the ones still going on at a step are the first so many.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from whence.recurrent.compiled import built, number, pointer
+from whence.recurrent.sequences import running
+from whence.recurrent.sweep import Swept
+from whence.recurrent.weights import LSTMWeights, lstm_gates
+from whence.rules.equations import Rules
+
+
+class Tape(NamedTuple):
+    """What the forward pass keeps, for D directions. State t is the one *before* step t; the last one is final."""
+
+    x: Tensor  # (D, T, B, E)
+    h: Tensor  # (D, T + 1, B, H)
+    c: Tensor  # (D, T + 1, B, H)
+    gates: Tensor  # (D, T, B, 4H): i, f and o opened, then the candidate before its tanh
+    lengths: Tensor | None  # (B,), descending
+    is_compiled: bool = False  # then gates holds i, f, g and a: the output gate has done its work
+
+    def outputs(self) -> list[Tensor]:
+        """For every direction the hidden state after every step (T, B, H), zero where the sequence has ended."""
+        found = self.h[:, 1:]
+        if self.lengths is not None:
+            steps = torch.arange(found.shape[1], device=found.device)
+            found = found * (steps[:, None] < self.lengths)[..., None]
+        return list(found)
+
+    def final(self) -> list[tuple[Tensor, ...]]:
+        """For every direction the final states h and c (B, H)."""
+        return list(zip(self.h[:, -1], self.c[:, -1], strict=True))
+
+
+def forward(
+    x: Sequence[Tensor],
+    weights: Sequence[LSTMWeights],
+    *,
+    states: Sequence[tuple[Tensor, ...]],
+    lengths: Tensor | None,
+    compiled: bool = True,
+) -> Tape:
+    """Run D directions over x (T, B, E), each in its own order, from the states h and c (B, H)."""
+    stacked = torch.stack(list(x))  # (D, T, B, E)
+    directions, steps, batch, _ = stacked.shape
+    hidden = weights[0].hidden_size
+    w = torch.stack([_candidate_last(each.hidden).T for each in weights])  # (D, H, 4H)
+    gates = stacked.new_empty(directions, steps, batch, 4 * hidden)
+    for d, each in enumerate(weights):
+        bias = None if each.bias is None else _candidate_last(each.bias)
+        gates[d] = linear(stacked[d], _candidate_last(each.input), bias)
+    h, c = (stacked.new_empty(directions, steps + 1, batch, hidden) for _ in range(2))
+    for d, (h_0, c_0) in enumerate(states):
+        h[d, 0], c[d, 0] = h_0, c_0
+    kernels = built("lstm/steps.c", stacked.dtype).library if compiled else None
+    if kernels is not None:
+        _compiled_forward(kernels, gates, h, c, w, running(steps, batch, lengths))
+        return Tape(stacked, h, c, gates, lengths, is_compiled=True)
+    _plain_forward(gates, h, c, w, running(steps, batch, lengths))
+    return Tape(stacked, h, c, gates, lengths)
+
+
+def _plain_forward(gates: Tensor, h: Tensor, c: Tensor, w: Tensor, rows_by_step: Sequence[int]) -> None:
+    """The steps in PyTorch, into h and c, and into gates, which are opened."""
+    hidden = h.shape[-1]
+    gate_steps, opened, candidates = (each.unbind(1) for each in (gates, gates[..., : 3 * hidden], gates[..., 3 * hidden :]))
+    h_steps, c_steps = h.unbind(1), c.unbind(1)
+    for t, rows in enumerate(rows_by_step):
+        for state in (h_steps, c_steps):
+            state[t + 1][:, rows:] = state[t][:, rows:]
+        gate_steps[t][:, rows:] = 0
+        sums, c_t = gate_steps[t][:, :rows], c_steps[t + 1][:, :rows]
+        sums.baddbmm_(h_steps[t][:, :rows], w)
+        i, f, o = opened[t][:, :rows].sigmoid_().chunk(3, dim=-1)
+        torch.mul(f, c_steps[t][:, :rows], out=c_t).addcmul_(i, candidates[t][:, :rows].tanh())
+        torch.mul(o, c_t.tanh(), out=h_steps[t + 1][:, :rows])
+
+
+def _compiled_forward(kernels: Any, gates: Tensor, h: Tensor, c: Tensor, w: Tensor, rows_by_step: Sequence[int]) -> None:
+    """The steps by compiled kernels; only the matrix product is PyTorch's."""
+    directions, _, batch, width = gates.shape
+    hidden = width // 4
+    run = kernels.forward_single if gates.dtype == torch.float32 else kernels.forward_double
+    sizes = number(directions), number(hidden), number(gates.stride(0)), number(h.stride(0))
+    gate_steps, h_steps, c_steps = gates.unbind(1), h.unbind(1), c.unbind(1)
+    for t, rows in enumerate(rows_by_step):
+        sums = gate_steps[t]
+        if rows < batch:
+            h_steps[t + 1][:, rows:], c_steps[t + 1][:, rows:] = h_steps[t][:, rows:], c_steps[t][:, rows:]
+            sums[:, :rows].baddbmm_(h_steps[t][:, :rows], w)
+        else:
+            sums.baddbmm_(h_steps[t], w)
+        run(
+            sizes[0], number(rows), sizes[1], pointer(sums), sizes[2],
+            pointer(c_steps[t]), pointer(c_steps[t + 1]), pointer(h_steps[t + 1]), sizes[3],
+        )  # fmt: skip
+
+
+def _candidate_last(rows: Tensor) -> Tensor:
+    """PyTorch's rows i, f, g, o as i, f, o, g: the three gates that are opened together stand together."""
+    i, f, g, o = lstm_gates(rows, axis=0)
+    return torch.cat([i, f, o, g])
+
+
+class Slopes(NamedTuple):
+    """What one step back multiplies by, each (D, 1, b, H) for the b samples that take it."""
+
+    kept: Tensor
+    new: Tensor
+    share: Tensor  # what every lower neuron of the candidate's sum gets per unit of q
+    stabiliser: Tensor | None  # what the stabiliser of both sums absorbs per unit of r
+
+
+def slopes(tape: Tape, t: int, rows: int, bias: Tensor | None, fan_in: int, rule: Rules) -> Slopes:
+    """The factors of step t."""
+    i, f, _, a = tape.gates[:, t, None, :rows].chunk(4, dim=-1)
+    before, c = tape.c[:, t, None, :rows], tape.c[:, t + 1, None, :rows]
+    epsilon = torch.tensor(rule.epsilon, dtype=c.dtype)
+    edge_c, edge_a = torch.copysign(epsilon, c + 0.0), torch.copysign(epsilon, a + 0.0)  # ε sign z, with sign(−0) = +1
+    whole_c, whole_a = (c + edge_c).reciprocal_(), (a + edge_a).reciprocal_()
+    half = edge_c * (0.5 * rule.returned)
+    kept, new = (f * before).add_(half).mul_(whole_c), (i * a.tanh()).add_(half).mul_(whole_c)
+    lost = (edge_c * whole_c + edge_a * whole_a * new).mul_(1 - rule.returned) if rule.returned != 1 else None
+    share = edge_a.mul_(rule.returned / fan_in)
+    if bias is not None:
+        share = share + bias[:, None] * (rule.delta / fan_in)
+    return Slopes(kept, new.mul_(whole_a), share, lost)
+
+
+class Work(NamedTuple):
+    """What the way back fills: relevance of the states, and for all steps q and the share of each sample."""
+
+    r_h: Tensor  # (D, K, B, H)
+    r_c: Tensor  # (D, K, B, H)
+    q: Tensor  # (D, T, K, B, H)
+    shares: Tensor  # (D, T, K, B, 1)
+    absorbed: Tensor  # (D, K, B), by the stabiliser
+
+
+def relevance(
+    tape: Tape,
+    weights: Sequence[LSTMWeights],
+    *,
+    r_outputs: Sequence[Tensor | None],
+    r_states: Sequence[tuple[Tensor, ...]],
+    rule: Rules,
+) -> list[Swept]:
+    """For every direction, hand back the relevance of every step's output (K, T, B, H) and of the final states (K, B, H)."""
+    directions, steps, batch, embedding = tape.x.shape
+    r_h, r_c = (torch.stack([each[n] for each in r_states]).contiguous() for n in (0, 1))
+    targets, hidden = r_h.shape[1], r_h.shape[-1]
+    work = Work(
+        r_h, r_c,
+        r_h.new_zeros(directions, steps, targets, batch, hidden),
+        r_h.new_zeros(directions, steps, targets, batch, 1),
+        r_h.new_zeros(directions, targets, batch),
+    )  # fmt: skip
+    given = [each for each in r_outputs if each is not None]
+    arriving = torch.stack(given).contiguous().unbind(2) if given else None  # for every step (D, K, B, H)
+    u, w, bias = _candidates(weights)
+    steps_back = _compiled_back if tape.is_compiled else _plain_back
+    steps_back(tape, w, bias, work, arriving, embedding + hidden, rule)
+    return [
+        Swept(
+            _of_inputs(tape.x[d], work.q[d], work.shares[d], u[d]),
+            (r_h[d], r_c[d]),
+            _of_bias(work.q[d], None if bias is None else bias[d, 0], rule),
+            work.absorbed[d],
+        )
+        for d in range(directions)
+    ]
+
+
+def _plain_back(
+    tape: Tape, w: Tensor, bias: Tensor | None, work: Work, arriving: Sequence[Tensor] | None, fan_in: int, rule: Rules
+) -> None:
+    """The steps back in PyTorch."""
+    directions, _, batch, hidden = work.r_h.shape
+    h_steps, q_steps, share_steps = tape.h.unsqueeze(2).unbind(1), work.q.unbind(1), work.shares.unbind(1)
+    for t, rows in reversed(list(enumerate(running(len(q_steps), batch, tape.lengths)))):
+        factors = slopes(tape, t, rows, bias, fan_in, rule)
+        r, r_h, q = work.r_c[:, :, :rows], work.r_h[:, :, :rows], q_steps[t][:, :, :rows]
+        r += r_h if arriving is None else r_h + arriving[t][:, :, :rows]
+        torch.mul(r, factors.new, out=q)
+        share = (q * factors.share).sum(-1, keepdim=True)
+        product = torch.bmm(q.reshape(directions, -1, hidden), w).view(q.shape)
+        torch.addcmul(share, h_steps[t][:, :, :rows], product, out=r_h)
+        share_steps[t][:, :, :rows] = share
+        if factors.stabiliser is not None:
+            work.absorbed[:, :, :rows] += (r * factors.stabiliser).sum(-1)
+        r *= factors.kept
+
+
+def _compiled_back(
+    tape: Tape, w: Tensor, bias: Tensor | None, work: Work, arriving: Sequence[Tensor] | None, fan_in: int, rule: Rules
+) -> None:
+    """The steps back by compiled kernels; only the matrix product is PyTorch's."""
+    kernels = built("lstm/steps.c", work.q.dtype).library
+    ending = "single" if work.q.dtype == torch.float32 else "double"
+    back, onward = getattr(kernels, f"back_{ending}"), getattr(kernels, f"hidden_{ending}")
+    directions, _, batch, hidden = work.r_h.shape
+    d, k, b, n = (number(size) for size in work.r_h.shape)
+    of_gates, of_states, of_q, of_shares = (number(each.stride(0)) for each in (tape.gates, tape.h, work.q, work.shares))
+    out = [number(stride) for stride in ((0, 0) if arriving is None else arriving[0].stride()[:2])]
+    settings = [*(ctypes.c_double(each) for each in (rule.epsilon, rule.returned, rule.delta)), number(fan_in)]
+    biases = work.r_h.new_zeros(directions, hidden) if bias is None else bias.contiguous()
+    scratch, product = work.q.new_empty(4 * hidden), torch.empty_like(work.r_h)
+    fixed = pointer(biases), pointer(work.r_h), pointer(work.r_c), pointer(work.absorbed), pointer(scratch)
+    steps = [each.unbind(1) for each in (work.q, work.shares, tape.h, tape.c, tape.gates)]
+    for t, rows in reversed(list(enumerate(running(len(steps[0]), batch, tape.lengths)))):
+        q, share, h, c, gates = (each[t] for each in steps)
+        count, at_share = number(rows), pointer(share)
+        back(
+            d, k, b, count, n, pointer(gates), of_gates, pointer(c), pointer(steps[3][t + 1]), of_states, fixed[0],
+            pointer(None if arriving is None else arriving[t]), *out, fixed[1], fixed[2], pointer(q), of_q, at_share, of_shares,
+            fixed[3], fixed[4], *settings,
+        )  # fmt: skip
+        if rows < batch:
+            found = torch.bmm(q[:, :, :rows].reshape(directions, -1, hidden), w)
+        else:
+            found = torch.bmm(q.view(directions, -1, hidden), w, out=product.view(directions, -1, hidden))
+        onward(d, k, b, count, n, pointer(found), pointer(h), of_states, at_share, of_shares, fixed[1])
+
+
+def _candidates(weights: Sequence[LSTMWeights]) -> tuple[list[Tensor], Tensor, Tensor | None]:
+    """The candidates' rows of all directions: input (H, E) each, hidden (D, H, H), bias (D, 1, H)."""
+    found = [each.candidate() for each in weights]
+    biases = [bias for _, _, bias in found if bias is not None]
+    bias = torch.stack(biases)[:, None] if biases else None
+    return [u for u, _, _ in found], torch.stack([w for _, w, _ in found]), bias
+
+
+def _of_inputs(x: Tensor, q: Tensor, shares: Tensor, u: Tensor) -> Tensor:
+    """R_x = x ⊙ (q U) + share, for all steps at once: x (T, B, E), q (T, K, B, H), shares (T, K, B, 1) to (K, T, B, E)."""
+    back = (q.view(-1, q.shape[-1]) @ u).view(*q.shape[:-1], u.shape[-1])
+    return torch.addcmul(shares, back, x[:, None]).transpose(0, 1)
+
+
+def _of_bias(q: Tensor, bias: Tensor | None, rule: Rules) -> Tensor:
+    """What the bias absorbs of all steps:  (1 − δ) Σ_t b · q_t, (K, B)."""
+    if bias is None or rule.delta == 1:
+        return q.new_zeros(q.shape[1:3])
+    return (q.sum(0) @ bias).mul_(1 - rule.delta)
