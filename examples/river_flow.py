@@ -73,7 +73,7 @@ def main() -> None:
             print(f"step {step + 1}: mean squared error {loss.item():.3f}")
 
     weather, attributes, flow = catchments(3, generator)
-    model.double()  # a year of days is many steps for single precision
+    model.double()
     result = whence.relevance(
         model, (weather.double(), attributes.double()), method=whence.LRP(epsilon=0.05), memory=True
     ).check()
@@ -82,6 +82,7 @@ def main() -> None:
     for n in range(3):
         by_feature = dict(zip([*FEATURES, *STATIC], [*r_weather[n].sum(0).tolist(), *r_attributes[n].tolist()], strict=True))
         print(f"flow {float(flow[n]):.2f}, predicted {float(result.score[n]):.2f}: ", end="")
+        by_feature["absorbed"] = float(sum(amount[n] for amount in result.absorbed.values()))
         print(", ".join(f"{name} {r:+.2f}" for name, r in by_feature.items()))
     drawn = Figure(figsize=(10, 6.5), layout="constrained")
     upper, lower = drawn.subplots(2, 1, sharex=True)

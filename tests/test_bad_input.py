@@ -176,7 +176,8 @@ def test_epsilon_zero_is_refused_only_where_it_divides_by_zero(model: BiLSTM, x:
     linear = nn.Linear(4, 2).double()
     linear.bias.data.zero_()
     with pytest.raises(InputError, match="a weighted sum in '0' is exactly 0"):
-        relevance(nn.Sequential(linear, nn.Sigmoid()), torch.zeros(1, 4).double(), target=0, method=LRP(epsilon=0.0))
+        one = nn.Linear(2, 2, bias=False).double()
+        relevance(nn.Sequential(linear, nn.Sigmoid(), one), torch.zeros(1, 4).double(), target=0, method=LRP(epsilon=0.0))
 
 
 def test_gradient_methods_have_no_books_to_check(model: BiLSTM, x: Tensor) -> None:

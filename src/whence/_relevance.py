@@ -61,8 +61,10 @@ def relevance(
     tensors = _explained_tensors(inputs)
     forward = Forward(model, inputs, args, kwargs)
     if embedding is not None or not all(tensor.is_floating_point() for tensor in tensors):
-        if isinstance(inputs, PackedSequence) or lengths is not None:
-            raise InputError("packed ids and lengths= are not taken together with token ids; embed first, or give one length")
+        if isinstance(inputs, PackedSequence):
+            raise InputError("inputs are packed token ids; give them padded with lengths=, or embed first")
+        if lengths is not None:
+            return relevance_by_length(forward, target, method, lengths, embedding=embedding)
         forward = embedded(model, tensors, args, kwargs, single=isinstance(inputs, Tensor), name=embedding)
         tensors = forward.tensors
     _require_finite_weights(model)

@@ -51,6 +51,11 @@ class Result:
         lines += [f"  absorbed   {_short(amount)}  {name}" for name, amount in self.absorbed.items()]
         return "\n".join(lines)
 
+    def _largest(self) -> float:
+        """The largest amount of relevance on either side of the books."""
+        amounts = [*_tensors(self.relevance), *self.absorbed.values()]
+        return max((float(each.abs().max()) for each in amounts if each.numel()), default=0.0)
+
     def check(self, tolerance: float | None = None) -> "Result":
         """Return this result if score = Σ relevance + Σ absorbed for every sample, within tolerance · max(1, |score|).
 
@@ -66,11 +71,21 @@ class Result:
         n = int(bad.nonzero()[0])
         layers = {name: float(amounts.reshape(-1)[n].abs()) for name, amounts in self.gaps.items()}
         where = f"it opens at {max(layers, key=lambda name: layers[name])!r}" if layers else "by rounding"
+        if float(gap[n].abs()) <= 1e4 * torch.finfo(score.dtype).eps * self._largest():
+            where = f"by rounding of amounts up to {self._largest():.1g} that cancel; use double precision or a larger epsilon"
         sample = n % self.score.shape[-1] if self.score.dim() else 0
         raise ConservationError(
             f"sample {sample}: score {score[n]:.4g}, relevance + absorbed {score[n] - gap[n]:.4g} "
             f"(gap {gap[n].abs():.3g} > {tolerance:g}); {where}"
         )
+
+
+def _tensors(relevance: Any) -> list[Tensor]:
+    if isinstance(relevance, PackedSequence):
+        return [relevance.data]
+    if isinstance(relevance, (tuple, list)):
+        return [tensor for each in relevance for tensor in _tensors(each)]  # pyright: ignore[reportUnknownVariableType]
+    return [relevance] if isinstance(relevance, Tensor) and relevance.is_floating_point() else []
 
 
 def _short(amount: Tensor) -> str:

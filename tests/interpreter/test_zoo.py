@@ -197,3 +197,29 @@ def test_running_sums_are_sums() -> None:
             whence.relevance(Running(style).double(), x, target=1, method=method).check(1e-12) for style in ("cumsum", "sum")
         )
         assert_close(one.relevance, other.relevance, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, g: (g / g.sum(-1, keepdim=True)) * x,
+        lambda x, g: g**2 * x,
+        lambda x, g: g.softmax(-1).cumsum(-1) * x,
+        lambda x, g: torch.special.expit(g) * x,
+        lambda x, g: nn.functional.rms_norm(x, (4,)) + 0 * g,
+        lambda x, g: nn.functional.normalize(x, dim=-1) + 0 * g,
+        lambda x, g: torch.broadcast_tensors(x, g)[0] * g,
+    ],
+)
+@pytest.mark.parametrize("product", ["all", "half"])
+def test_more_that_gates_are_made_of(function: object, product: str) -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.a, self.out = nn.Linear(4, 4), nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.out(function(x, torch.sigmoid(self.a(x))).sum(1))
+
+    whence.relevance(Model().double(), torch.randn(3, 5, 4).double(), target=1, method=LRP(product=product)).check(1e-9)

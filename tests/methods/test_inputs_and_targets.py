@@ -328,3 +328,63 @@ def test_memory_of_a_packed_batch_in_both_directions() -> None:
             assert_close(together.memory[name][n, : length + 1], alone.memory[name][0], rtol=1e-10, atol=1e-12)
             assert not together.memory[name][n, length + 1 :].any()
         assert alone.memory["lstm.l0_reverse"][0, 0] != 0  # the backward direction ends at the first word
+
+
+def test_ids_of_a_padded_batch() -> None:
+    model = Tagger().double()
+    padded = whence.relevance(model, IDS, target=(0, 2), lengths=[6, 4]).check(1e-10)
+    assert padded.relevance.shape == (2, 6, 4)
+    alone = whence.relevance(model, IDS[1:, :4], target=(0, 2))
+    assert_close(padded.relevance[1, :4], alone.relevance[0], rtol=1e-10, atol=1e-12)
+    assert not padded.relevance[1, 4:].any()
+
+
+def test_a_layer_that_gives_packed_states() -> None:
+    class Packed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.lstm, self.out = nn.LSTM(4, 3, batch_first=True), nn.Linear(3, 2)
+
+        def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+            states, (h, _) = self.lstm(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
+            return self.out(h[-1] + states.data.mean() * 0)
+
+    model, x = Packed().double(), torch.randn(2, 5, 4).double()
+    result = whence.relevance(model, x[:1], target=0, at="lstm", args=(torch.tensor([4]),)).check(1e-10)
+    states, (h, _) = result.relevance
+    assert states.data.shape == (4, 3)
+    assert h.any()
+
+
+@pytest.mark.parametrize("head", [nn.Sigmoid(), nn.Softplus(), nn.LogSigmoid(), nn.Hardsigmoid(), nn.Softmax(-1)], ids=str)
+def test_a_head_that_turns_the_sign_is_refused(head: nn.Module) -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(8, 3), head).double()
+    with pytest.raises(whence.NoRuleError, match="relevance starts from scores, before the"):
+        whence.relevance(model, torch.randn(2, 2, 4).double(), target=0)
+    inner = nn.Sequential(nn.Flatten(), nn.Linear(8, 3), head, nn.Linear(3, 2)).double()
+    if not isinstance(head, nn.Softmax):
+        whence.relevance(inner, torch.randn(2, 2, 4).double(), target=0).check(1e-10)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m, x: whence.relevance(m, x, target=whence.contrast("predicted", 0)), "give two classes by number"),
+        (lambda m, x: whence.relevance(m, x, target=0, at=m), "at is a Sequential; give the name of a layer, such as at='0'"),
+        (lambda m, x: whence.relevance(m, x, target=0, memory=True), "the model has none"),
+    ],
+)
+def test_what_was_meant_is_said(call: object, message: str) -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(8, 3)).double()
+    with pytest.raises(whence.WhenceError, match=message):
+        call(model, torch.randn(2, 2, 4).double())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_runs(dtype: torch.dtype) -> None:
+    model = Tagger(bidirectional=False).to(dtype)
+    x = torch.randn(2, 5, 4).to(dtype)
+    result = whence.relevance(model, x, target=(4, 1)).check()
+    exact = whence.relevance(Tagger(bidirectional=False), x.float(), target=(4, 1))
+    assert_close(result.relevance.float().sum((1, 2)), exact.relevance.sum((1, 2)), rtol=0.2, atol=0.05)

@@ -37,7 +37,7 @@ class Rescaling(Activation):
     """An elementwise function that is no neuron's activation, but that gates and normalisers are made with: exp, 1 / z, √z."""
 
     def receivers(self, step: Step) -> Sequence[Value]:
-        if step.product == "all" and not step.inputs[0].is_gate:
+        if (step.product == "all" or step.name == "pow") and not step.inputs[0].is_gate:
             raise NoRule("")
         return super().receivers(step)
 

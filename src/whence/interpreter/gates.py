@@ -126,7 +126,10 @@ def matrix_product(a: Tensor, b: Tensor) -> Tensor:
 
 def einsum_product(equation: str, *operands: Any) -> Tensor:
     """An einsum of two operands as products and sums of single numbers."""
-    a, b = operands[0] if len(operands) == 1 else operands
+    operands = tuple(operands[0]) if len(operands) == 1 else operands
+    if len(operands) != 2:
+        raise NoRule(f"an einsum of {len(operands)} operands is not one product; write it as products of two")
+    a, b = operands
     (left, right), arrow, out = (part := equation.replace(" ", "").partition("->"))[0].split(","), part[1], part[2]
     if not arrow or "." in equation or any(len(set(each)) != len(each) for each in (left, right, out)):
         raise NoRule("this equation cannot be taken apart; write out its result, each letter once per operand")

@@ -111,7 +111,7 @@ class Reduction(Rule):
         return result
 
     def is_gate(self, step: Step) -> bool:
-        return step.name == "mean" and step.inputs[0].is_gate
+        return step.inputs[0].is_gate  # as the sum of attention weights that they are divided by
 
     def _terms(self, step: Step) -> int:
         return step.inputs[0].tensor.numel() // max(step.outputs[0].tensor.numel(), 1)
@@ -144,9 +144,6 @@ class Reduction(Rule):
 
 class Cumulative(Reduction):
     """A running sum: every element is the sum of those up to it."""
-
-    def is_gate(self, step: Step) -> bool:
-        return False
 
     def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
         each = fan_ins.get(step.inputs[0], 1)

@@ -12,6 +12,7 @@ from whence.errors import InputError, NoRuleError
 from whence.interpreter.activations import Softmax
 from whence.interpreter.gates import Product
 from whence.interpreter.names import name_of
+from whence.interpreter.routing import Routing
 from whence.interpreter.rule import Arriving, FanIn, NoRule
 from whence.interpreter.samples import Samples
 from whence.interpreter.trace import Step, Trace, Value
@@ -175,6 +176,10 @@ class Sweep:
         self.gaps[layer] = self.gaps[layer] + totals if layer in self.gaps else totals
 
 
+# As a model's last step they turn the sign of a negative score, and with it that of all relevance.
+SQUASHING = ("sigmoid", "hardsigmoid", "logsigmoid", "log_sigmoid", "softplus", "exp")
+
+
 def required_steps(trace: Trace, start: Value) -> set[Step]:
     """The steps that relevance from `start` passes through; refused if one of them has no rule."""
     reached, steps = {start}, set[Step]()
@@ -184,6 +189,8 @@ def required_steps(trace: Trace, start: Value) -> set[Step]:
             try:
                 if isinstance(step.rule, Softmax) and not any(isinstance(later.rule, Product) for later in steps):
                     raise NoRule("relevance starts from scores, before the softmax; let the model return those")
+                if step.name in SQUASHING and all(isinstance(later.rule, Routing) for later in steps - {step}):
+                    raise NoRule(f"relevance starts from scores, before the {step.name}; let the model return those")
                 reached.update(step.rule.receivers(step))
             except NoRule as reason:
                 raise no_rule(step.function, step.layer, str(reason)) from None

@@ -23,7 +23,7 @@ ROUTING = """
     t T mT H mH adjoint reshape view view_as reshape_as flatten unflatten ravel squeeze unsqueeze expand expand_as
     broadcast_to repeat repeat_interleave tile atleast_2d contiguous clone to type double float type_as cpu cuda alias positive
     where masked_fill pad constant_pad_nd setitem copy index_copy index_fill tril triu diagonal unfold pack_padded_sequence
-    pad_packed_sequence
+    pad_packed_sequence broadcast_tensors
 """.split()
 
 PICKS = """
@@ -53,7 +53,7 @@ TABLE: dict[str, Entry] = {
     **dict.fromkeys(PICKS, Pick()),
     **dict.fromkeys(("scatter", "index_put"), Placement()),
     **dict.fromkeys(ACTIVATIONS, Activation()),
-    **dict.fromkeys(("exp", "log", "sqrt", "rsqrt", "reciprocal", "abs"), Rescaling()),
+    **dict.fromkeys(("exp", "log", "sqrt", "rsqrt", "reciprocal", "abs", "pow"), Rescaling()),
     **dict.fromkeys(("softmax", "softmin", "log_softmax"), Softmax()),
     "add": sums.Sum(sums.add),
     "sub": sums.Sum(sums.subtract),
@@ -123,6 +123,19 @@ def group_norm(
     return normed if bias is None else normed + bias.view(shape)
 
 
+def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """F.rms_norm with its normaliser as a gate."""
+    axes = tuple(range(-len(normalized_shape), 0))
+    size = (input * input).mean(axes, keepdim=True) + (torch.finfo(input.dtype).eps if eps is None else eps)
+    normed = input * gates.gate(size.rsqrt())
+    return normed if weight is None else normed * weight
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None) -> Tensor:
+    """F.normalize with its normaliser as a gate."""
+    return input * gates.gate(input.norm(p, dim, keepdim=True).clamp_min(eps).reciprocal())
+
+
 # The same call in parts that have rules of their own.
 REWRITES: dict[str, Callable[..., Any]] = {
     "addmm": lambda input, a, b, *, beta=1, alpha=1: scaled(input, beta) + scaled(a @ b, alpha),
@@ -134,6 +147,9 @@ REWRITES: dict[str, Callable[..., Any]] = {
     "glu": lambda tensor, dim=-1: tensor.chunk(2, dim)[0] * tensor.chunk(2, dim)[1].sigmoid(),
     "avg_pool1d": average_pool,
     "group_norm": group_norm,
+    "rms_norm": rms_norm,
+    "normalize": normalize,
+    **dict.fromkeys(("expit", "special_expit"), lambda tensor: tensor.sigmoid()),
     "square": lambda tensor: tensor * tensor,
     **dict.fromkeys(("__rdiv__", "__rtruediv__"), lambda tensor, other: tensor.reciprocal() * other),
     "scaled_dot_product_attention": attention.scaled_dot_product_attention,

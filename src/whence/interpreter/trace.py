@@ -88,9 +88,11 @@ def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
 
 def leaves_of(tree: Any) -> list[Any]:
     """The leaves of nested tuples, lists and dicts, in order."""
-    found: list[Any] = []
-    mapped(found.append, tree)
-    return found
+    if isinstance(tree, dict):
+        return [leaf for item in tree.values() for leaf in leaves_of(item)]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(tree, (tuple, list)) and not isinstance(tree, torch.Size):
+        return [leaf for item in tree for leaf in leaves_of(item)]  # pyright: ignore[reportUnknownVariableType]
+    return [tree]
 
 
 def values_of(arguments: Arguments) -> tuple[Value, ...]:

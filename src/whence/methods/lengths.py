@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from whence.errors import InputError, NoRuleError, TargetError
+from whence.methods.embedded import embedded
 from whence.methods.forward import Forward, require_finite
 from whence.methods.lrp import input_axis
 from whence.methods.method import Method, is_time_first
@@ -31,8 +32,10 @@ class Padding(NamedTuple):
         return len(self.lengths)
 
 
-def relevance_by_length(forward: Forward, target: Target, method: Method, lengths: Any) -> Result:
-    """Explain every sample of a padded batch as if it were alone."""
+def relevance_by_length(
+    forward: Forward, target: Target, method: Method, lengths: Any, *, embedding: str | None = None
+) -> Result:
+    """Explain every sample of a padded batch as if it were alone; token ids by what the model's embedding makes of them."""
     if isinstance(forward.inputs, PackedSequence):
         raise InputError("inputs are packed and tell their own lengths; leave out lengths=")
     tensors = forward.inputs if isinstance(forward.inputs, tuple) else (forward.inputs,)
@@ -49,6 +52,8 @@ def relevance_by_length(forward: Forward, target: Target, method: Method, length
             args=[_cut_argument(each, f"args[{n}]", rows, size, padding) for n, each in enumerate(forward.args)],
             kwargs={name: _cut_argument(each, name, rows, size, padding) for name, each in (forward.kwargs or {}).items()},
         )
+        if embedding is not None or not all(tensor.is_floating_point() for tensor in group):
+            cut = embedded(cut.model, group, cut.args, cut.kwargs, single=isinstance(forward.inputs, Tensor), name=embedding)
         try:
             part = method.relevance(cut, _cut_target(target, rows, padding))
         except TargetError as error:
@@ -76,7 +81,9 @@ def _padding(forward: Forward, tensor: Tensor, lengths: Any) -> Padding:
     if not axes:
         raise InputError(f"lengths has {len(sizes)} entries for inputs of shape {tuple(tensor.shape)}; give one per sample")
     axis = axes[0]
-    if len(axes) == 2 and len(sizes) > 1:  # as many steps as samples: only following the samples can tell
+    if (
+        len(axes) == 2 and len(sizes) > 1 and tensor.is_floating_point()
+    ):  # as many steps as samples: only following the samples can tell
         try:
             found = input_axis(forward, len(sizes))
             axis = found if found in axes else axis
@@ -190,7 +197,11 @@ def _joined(
     if len({part.score.shape[:-1] for _, part in parts}) > 1:
         raise TargetError('the number of classes depends on the length, so there is no target="all"; explain each length alone')
     lead = first.score.shape[:-1]  # the classes, for target="all"
-    whole = [tensor.new_zeros(*lead, *tensor.shape) for tensor in tensors]
+    some = cast(tuple[Tensor, ...], first.relevance if isinstance(forward.inputs, tuple) else (first.relevance,))
+    whole = [  # ids have their embedding's dimensions besides
+        each.new_zeros(*lead, *tensor.shape, *each.shape[len(lead) + tensor.dim() :])
+        for tensor, each in zip(tensors, some, strict=True)
+    ]
     for rows, part in parts:
         found = part.relevance if isinstance(forward.inputs, tuple) else (part.relevance,)
         for n, (into, each) in enumerate(zip(whole, cast(tuple[Tensor, ...], found), strict=True)):

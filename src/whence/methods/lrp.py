@@ -45,6 +45,8 @@ def input_axis(forward: Forward, samples: int) -> int | None:
 def require_layer(model: nn.Module, name: str) -> None:
     """Refuse a name that no layer of the model has."""
     known = [each for each, _ in model.named_modules() if each]
+    if not isinstance(name, str):
+        raise InputError(f"at is a {type(name).__name__}; give the name of a layer, such as at={known[0]!r}")
     if name not in known:
         near = get_close_matches(name, known, n=3, cutoff=0.3) or known[:5]
         raise InputError(f"there is no layer {name!r} in the model; it has {', '.join(near) or 'none'}")
@@ -109,6 +111,8 @@ class LRP:
         """
         if at is not None:
             require_layer(forward.model, at)
+        if memory and not any(isinstance(module, nn.RNNBase) for module in forward.model.modules()):
+            raise InputError("memory= tells of nn.LSTM, nn.GRU and nn.RNN layers, and the model has none; use at= for a cell")
         with predicting(forward.model), torch.no_grad():
             recorder, output, middle = record(forward, target, self.product, at=at)
             selection, samples, value = self._explained(recorder, output, target, forward)
@@ -120,7 +124,8 @@ class LRP:
             found = sweep.run(value, start)
             if not all(bool(r.isfinite().all()) for r in found):
                 raise InputError(
-                    f"the relevance is not finite: epsilon = {self.epsilon:g} is too large, or other numbers grew too large"
+                    f"the relevance is not finite: with epsilon = {self.epsilon:g} and product = {self.product!r} amounts "
+                    f"grew beyond what {scores.dtype} holds; use another epsilon, double precision, or another product rule"
                 )
             zero = torch.zeros_like(scores)
             explained = sum((samples.totals(r, leaf) for r, leaf in zip(found, recorder.trace.leaves, strict=True)), start=zero)

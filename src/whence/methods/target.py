@@ -57,6 +57,8 @@ class Contrast:
 
 def contrast(one: int, other: int) -> Contrast:
     """A target: the score of class `one` less that of class `other`."""
+    if not all(isinstance(each, (int, np.integer)) and not isinstance(each, bool) for each in (one, other)):
+        raise TargetError(f"contrast({one!r}, {other!r}): give two classes by number, or a callable for anything else")
     return Contrast(one, other)
 
 
