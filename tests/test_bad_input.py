@@ -175,8 +175,8 @@ def test_epsilon_zero_is_refused_only_where_it_divides_by_zero(model: BiLSTM, x:
     relevance(still, 0 * x, target=0, method=LRP(epsilon=1e-9, delta=1.0)).check(1e-9)
     linear = nn.Linear(4, 2).double()
     linear.bias.data.zero_()
+    one = nn.Linear(2, 2, bias=False).double()
     with pytest.raises(InputError, match="a weighted sum in '0' is exactly 0"):
-        one = nn.Linear(2, 2, bias=False).double()
         relevance(nn.Sequential(linear, nn.Sigmoid(), one), torch.zeros(1, 4).double(), target=0, method=LRP(epsilon=0.0))
 
 

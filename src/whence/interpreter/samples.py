@@ -41,6 +41,10 @@ class Owners(dict[Value, Tensor]):
         """The common owner along `axes`, which are kept with size 1."""
         if not axes or owner.numel() == 0:
             return owner
+        if all(owner.stride(axis) == 0 for axis in axes):  # the same number repeated: nothing to compare
+            for axis in axes:
+                owner = owner.narrow(axis, 0, 1)
+            return owner
         highest = owner.amax(tuple(axes), keepdim=True)
         if ((owner != highest) & (owner != 0)).any():
             raise MixedSamplesError(step)
@@ -71,6 +75,9 @@ class Samples:
         """The sums (K, B) over each sample of an amount (K, *shape of value)."""
         if self.owners is None:
             return amount.reshape(len(amount), -1).sum(1, keepdim=True)
+        axis = self._whole_axis(value)
+        if axis is not None:
+            return amount.expand(len(amount), *value.tensor.shape).movedim(axis + 1, 1).flatten(2).sum(-1)
         owner = completed(self.owners[value]).expand(value.tensor.shape).reshape(-1).long()
         flat = amount.expand(len(amount), *value.tensor.shape).reshape(len(amount), -1)
         sums = flat.new_zeros(len(amount), self.count + 1).index_add(1, owner, flat)
@@ -80,6 +87,18 @@ class Samples:
                 "explain the samples one at a time"
             )
         return sums[:, 1:]
+
+    def _whole_axis(self, value: Value) -> int | None:
+        """The axis along which the samples of a value lie one after another, where its owners show that without a look."""
+        assert self.owners is not None
+        owner = self.owners[value]
+        if owner.shape != value.tensor.shape or owner.dim() < 2:
+            return None
+        axes = [axis for axis in range(owner.dim()) if owner.stride(axis) != 0]
+        if len(axes) != 1 or owner.shape[axes[0]] != self.count:
+            return None
+        row = owner[tuple(slice(None) if axis == axes[0] else 0 for axis in range(owner.dim()))]
+        return axes[0] if torch.equal(row, _numbers(self.count, owner.device)) else None
 
     def adopt(self, term: Value, total: Value) -> None:
         """Give a term nobody's trail leads to (a constant behind a gate) the owners of the sum it is added to."""

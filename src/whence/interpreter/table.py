@@ -133,7 +133,8 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None) -> Tensor:
     """F.normalize with its normaliser as a gate."""
-    return input * gates.gate(input.norm(p, dim, keepdim=True).clamp_min(eps).reciprocal())
+    size = (input * input).sum(dim, keepdim=True).sqrt() if p == 2 else input.norm(p, dim, keepdim=True)
+    return input * gates.gate(size.clamp_min(eps).reciprocal())
 
 
 # The same call in parts that have rules of their own.
