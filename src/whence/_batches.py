@@ -62,7 +62,7 @@ def batches(pipeline: Pipeline, cuts: Sequence[Cut], *, size: int) -> Iterator[t
             more["lengths"] = torch.tensor([len(each) for each in ids])
         with torch.no_grad():
             embedded = embedding(padded)
-        yield rows, EmbeddedForward(pipeline.module, embedded, (), more, ids=(padded,), layers=(embedding,))
+        yield rows, EmbeddedForward(pipeline.module, embedded, (), more, ids=(padded,), tables=(embedding.weight,))
 
 
 def scores_of(pipeline: Pipeline, forward: EmbeddedForward, embedded: Tensor | None = None) -> Tensor:

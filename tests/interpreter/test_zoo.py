@@ -206,6 +206,8 @@ def test_running_sums_are_sums() -> None:
         lambda x, g: g**2 * x,
         lambda x, g: g.softmax(-1).cumsum(-1) * x,
         lambda x, g: torch.special.expit(g) * x,
+        lambda x, g: torch.exp(-2.0 * g) * x,
+        lambda x, g: (g.softmax(1) + torch.tensor([0.0, 0, float("-inf"), 0, 0]).double()[:, None]).softmax(1) * x,
         lambda x, g: nn.functional.rms_norm(x, (4,)) + 0 * g,
         lambda x, g: nn.functional.normalize(x, dim=-1) + 0 * g,
         lambda x, g: torch.broadcast_tensors(x, g)[0] * g,
@@ -223,3 +225,36 @@ def test_more_that_gates_are_made_of(function: object, product: str) -> None:
             return self.out(function(x, torch.sigmoid(self.a(x))).sum(1))
 
     whence.relevance(Model().double(), torch.randn(3, 5, 4).double(), target=1, method=LRP(product=product)).check(1e-9)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: torch.div(x, x.sigmoid() + 0.1, rounding_mode="floor"), "it rounds"),
+        (lambda x: (y := x.tanh(), y[:, 0].zero_(), x + y)[-1], "it changes part of a tensor in place"),
+        (lambda x: torch.zeros(4).double().fill_(x[0, 0, 0]) + x, "no rule for torch.Tensor.fill_"),
+        (lambda x: _placed_twice(x), "several elements in one place"),
+    ],
+)
+def test_what_would_be_silently_wrong_is_refused(function: object, message: str) -> None:
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x).sum(1)
+
+    with pytest.raises(whence.NoRuleError, match=message):
+        whence.relevance(Model(), torch.randn(1, 5, 4).double(), target=1)
+
+
+def _placed_twice(x: torch.Tensor) -> torch.Tensor:
+    y = torch.zeros_like(x)
+    y[:, [0, 0]] = x[:, :2]
+    return y
+
+
+def test_whole_numbers_made_of_inputs_and_products_of_gates() -> None:
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            assert x.to(torch.long).dtype == x.type(torch.int64).dtype
+            return (x.sigmoid().prod(1, keepdim=True) * x).sum(1)
+
+    whence.relevance(Model(), torch.randn(3, 5, 4).double(), target=1).check(1e-12)

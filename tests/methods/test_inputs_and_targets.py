@@ -1,5 +1,7 @@
 """Token ids, several inputs, all steps at once, contrasts, layers in the middle, and what states remember."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -94,6 +96,9 @@ def test_ids_are_explained_by_their_vectors(method: whence.LRP) -> None:
     assert_close(named.relevance, by_vector.relevance)
 
 
+ODD = ["two tables", "reversed", "start", "copied", "indexed", "written"]
+
+
 class OddReader(nn.Module):
     """Looks its words up one at a time, time first, from characters, or in a bag; some words twice."""
 
@@ -121,6 +126,19 @@ class OddReader(nn.Module):
             return self.out(self.gru(self.table(ids.view(2, 3, 2)).mean(2).transpose(0, 1))[0][-1])
         if self.style == "two tables":
             return self.out(self.gru((self.table(ids) + self.other(ids)).transpose(0, 1))[0][-1])
+        if self.style in ("reversed", "start", "copied", "indexed"):
+            both = {
+                "reversed": lambda: self.table(ids) + self.table(ids.flip(1)),
+                "start": lambda: self.table(torch.cat([torch.zeros_like(ids[:, :1]), ids], 1)),
+                "copied": lambda: torch.nn.functional.embedding(ids.clone().contiguous(), self.table.weight),
+                "indexed": lambda: self.table.weight[ids],
+            }
+            return self.out(self.gru(both[self.style]().transpose(0, 1))[0][-1])
+        if self.style == "written":
+            mask = (ids != 0).unsqueeze(-1)
+            vectors = self.table(ids) * mask
+            ids.fill_(0)
+            return self.out(self.gru(vectors.transpose(0, 1))[0][-1])
         if self.style == "sorted":
             return self.out(self.gru(self.table(ids.sort(1).values).transpose(0, 1))[0][-1])
         mask = (ids != 0).unsqueeze(-1)
@@ -128,14 +146,15 @@ class OddReader(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "style", ["time first", "one at a time", "characters", "masked", "tied", "bag sum", "bag mean", "bag max", "two tables"]
+    "style",
+    ["time first", "one at a time", "characters", "masked", "tied", "bag sum", "bag mean", "bag max", *ODD],
 )
 def test_ids_go_many_ways(style: str) -> None:
     model = OddReader(style).double()
     name = "other" if style == "two tables" else None
     result = whence.relevance(model, IDS, target=2, embedding=name).check(1e-10)
     assert result.relevance.shape == (2, 6, 4)
-    assert_close(result.score, model(IDS)[:, 2].detach())
+    assert_close(result.score, model(IDS.clone())[:, 2].detach())
     if style == "masked":
         assert not result.relevance[IDS == 0].any()
     if style.startswith("bag"):
@@ -155,7 +174,7 @@ def test_bags_cut_by_offsets() -> None:
     ("style", "name", "message"),
     [
         ("two tables", None, r"the ids of inputs\[0\] go into 2 layers \(table, other\); name one by embedding="),
-        ("sorted", None, r"no nn.Embedding of the model was given the ids of inputs\[0\], or a slice or transpose"),
+        ("sorted", None, r"the ids of inputs\[0\] are changed before they are looked up"),
         ("masked", "tables", r"there is no nn.Embedding 'tables'; the model has table, other, bag"),
     ],
 )
@@ -388,3 +407,72 @@ def test_half_precision_runs(dtype: torch.dtype) -> None:
     result = whence.relevance(model, x, target=(4, 1)).check()
     exact = whence.relevance(Tagger(bidirectional=False), x.float(), target=(4, 1))
     assert_close(result.relevance.float().sum((1, 2)), exact.relevance.sum((1, 2)), rtol=0.2, atol=0.05)
+
+
+def test_ids_are_told_apart_by_where_they_stand_not_by_their_number() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.table, self.out = nn.Embedding(11, 4), nn.Linear(4, 2)
+
+        def forward(self, first: Tensor, second: Tensor) -> Tensor:
+            return self.out(self.table(first)[:, 0] + 3 * self.table(second.flip(1))[:, 0])
+
+    same = torch.full((2, 3), 5)
+    model = Two().double()
+    first, second = whence.relevance(model, (same, same.clone()), target=0).check(1e-12).relevance
+    assert first[:, 0].any()
+    assert not first[:, 1:].any()
+    assert second[:, 2].any()
+    assert not second[:, :2].any()
+
+
+def test_an_embedding_of_the_users_own_kind() -> None:
+    class Scaled(nn.Embedding):
+        def forward(self, input: Tensor) -> Tensor:
+            return super().forward(input) * 8
+
+    model = Tagger().double()
+    model.words = Scaled(11, 4).double()
+    result = whence.relevance(model, IDS, target=(3, 1)).check(1e-10)
+    assert_close(result.score, model(IDS)[:, 3, 1].detach())
+
+
+def test_explaining_ids_in_threads() -> None:
+    model = Tagger().double()
+    expected = whence.relevance(model, IDS, target=(3, 1)).relevance
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: whence.relevance(model, IDS, target=(3, 1)).relevance, range(12)):
+            assert_close(found, expected)
+
+
+@pytest.mark.parametrize("method", [LRP(), GradientXInput()], ids=str)
+def test_samples_and_steps_are_not_taken_for_each_other(method: LRP) -> None:
+    model, x = nn.Linear(4, 2).double(), torch.randn(3, 6, 4).double()
+    one = whence.relevance(model, x, target=(5, 1), method=method)
+    assert_close(one.score, model(x)[:, 5, 1].detach())
+    assert whence.relevance(model, x, target=("all", 1), method=method).relevance.shape == (6, 3, 6, 4)
+
+
+def test_a_layer_changed_in_place_unused_or_of_an_odd_kind() -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.inner, self.unused, self.out = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.inner(x)
+            h += x
+            return self.out(torch.tanh(h).sum(1))
+
+    class Plain(Odd):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.out(torch.tanh(self.inner(x) + x).sum(1))
+
+    x = torch.randn(2, 3, 4).double()
+    one, other = (whence.relevance(kind().double(), x, target=0, at="inner").check(1e-10) for kind in (Odd, Plain))
+    assert_close(one.relevance, other.relevance)
+    with pytest.raises(whence.InputError, match="the layer 'unused' gives no tensor to explain: it does not run"):
+        whence.relevance(Odd().double(), x, target=0, at="unused")

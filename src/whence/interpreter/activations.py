@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import torch
+from torch import Tensor
+
 from whence.interpreter.rule import Arriving, NoRule, Rule
 from whence.interpreter.trace import Step, Value
 
 if TYPE_CHECKING:
+    from whence.interpreter.samples import Owners
     from whence.interpreter.sweep import Sweep
 
 
@@ -33,8 +37,17 @@ class Activation(Rule):
         sweep.deliver(step, step.inputs[0], r=arriving[0].r)
 
 
+def made_of_gates(value: Value) -> bool:
+    """Whether a value is a sum of gates and numbers alone, also a negative one: −c · g."""
+    step = value.step
+    return step is not None and step.name in ("mul", "neg", "add", "sub", "rsub") and all(each.is_gate for each in step.inputs)
+
+
 class Rescaling(Activation):
     """An elementwise function that is no neuron's activation, but that gates and normalisers are made with: exp, 1 / z, √z."""
+
+    def is_gate(self, step: Step) -> bool:
+        return super().is_gate(step) or (step.name == "exp" and made_of_gates(step.inputs[0]))
 
     def receivers(self, step: Step) -> Sequence[Value]:
         if (step.product == "all" or step.name == "pow") and not step.inputs[0].is_gate:
@@ -69,3 +82,8 @@ class RunningProduct(Rule):
 
     def receivers(self, step: Step) -> Sequence[Value]:
         raise NoRule("many factors are multiplied at once, and none of them is the source")
+
+    def owners(self, step: Step, owners: "Owners") -> Sequence[Tensor]:
+        return [
+            torch.zeros_like(value.tensor, dtype=torch.float64) for value in step.outputs
+        ]  # as a gate's, they do not matter

@@ -146,8 +146,10 @@ def einsum_product(equation: str, *operands: Any) -> Tensor:
     return product.sum(tuple(range(len(out), len(letters)))) if summed else product
 
 
-def quotient(a: Any, b: Tensor, *, rounding_mode: None = None) -> Tensor:
+def quotient(a: Any, b: Tensor, *, rounding_mode: str | None = None) -> Tensor:
     """a / b as a product with 1 / b."""
+    if rounding_mode is not None:
+        raise NoRule("it rounds")
     return b.reciprocal() * a
 
 

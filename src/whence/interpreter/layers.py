@@ -1,7 +1,7 @@
 """The dotted name of the layer that is running, without touching the model: hooks of PyTorch's own, global and temporary."""
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,8 @@ class Layers:
     """A stack of the running layers' names; `current` is the innermost one, "" for the model itself."""
 
     def __init__(self, model: nn.Module, *, kept: str | None = None) -> None:
-        self.outputs: list[Any] = []  # what the layer named `kept` gave, call by call
+        self.outputs: list[Any] = []  # what the layer named `kept` gave, call by call, as `snapshot` shows it
+        self.snapshot: Callable[[Any], Any] = lambda result: result
         self._kept = next((module for name, module in model.named_modules() if kept is not None and name == kept), None)
         self._names = {id(module): name for name, module in model.named_modules()}
         self._running: list[str] = [""]
@@ -48,4 +49,4 @@ class Layers:
 
     def _keep(self, module: nn.Module, args: Any, result: Any) -> None:
         if threading.get_ident() == self._thread:
-            self.outputs.append(result)
+            self.outputs.append(self.snapshot(result))

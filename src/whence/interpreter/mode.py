@@ -40,6 +40,10 @@ class Recorder(TorchFunctionMode):
         entry = self._values.get(id(tensor))
         return entry[1] if entry is not None and entry[0] is tensor else None
 
+    def snapshot(self, result: Any) -> Any:
+        """A layer's result with every tensor on the record as its value, whatever is written into it later."""
+        return mapped(lambda leaf: self.value_of(leaf) or leaf, result)
+
     def is_trained(self, tensor: Any) -> bool:
         """Whether a tensor is a parameter of the model or a view of one."""
         return isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() in self._trained
@@ -146,7 +150,8 @@ class Recorder(TorchFunctionMode):
 
         result = mapped(out, result)
         step.outputs = tuple(outputs)
-        self.trace.steps.append(step)
+        if outputs:  # whole numbers are choices, not values
+            self.trace.steps.append(step)
         return result
 
     def _in_place(self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -154,7 +159,9 @@ class Recorder(TorchFunctionMode):
         target = args[0]
         contents = [self.value_of(leaf) for leaf in leaves_of((args[1:], kwargs)) if isinstance(leaf, Tensor)]
         is_live = any(value is not None and value.is_live for value in (self.value_of(target), *contents))
-        if not is_live or name in ("zero", "fill") or (name == "copy" and not any(contents)):
+        if not is_live or (name in ("zero", "fill", "copy") and not any(contents)):
+            if self._is_part(target):
+                raise no_rule(func, self._layers.current, "it changes part of a tensor in place; use y[...] = 0 or a copy")
             self._forget_aliases(target)  # nothing but constants in it from now on
             del self._storages[target.untyped_storage().data_ptr()]
             return func(*args, **kwargs)
@@ -175,6 +182,12 @@ class Recorder(TorchFunctionMode):
         value.tensor = target.detach()  # so that views of the target are views of its value
         self._keep(target, value)
         return target
+
+    def _is_part(self, target: Tensor) -> bool:
+        """Whether a tensor is a piece of a larger one on the record."""
+        keys = self._storages.get(target.untyped_storage().data_ptr(), [])
+        entries = [self._values[key] for key in keys if key in self._values]
+        return any(value.is_live and tensor.numel() > target.numel() for tensor, value in entries)
 
     def _forget_aliases(self, target: Tensor) -> None:
         """Before a tensor is written over, keep the old numbers of all values in its memory, and mark its views as stale."""

@@ -18,11 +18,16 @@ CASTS = ("to", "type", "double", "float", "half", "bfloat16", "type_as", "cpu", 
 FILLS = {"unfold", "pad", "masked_fill", "where", "setitem", "scatter", "index_fill", "pad_packed_sequence", "tril", "triu"}
 
 
+OVERWRITES = ("setitem", "scatter", "index_put", "index_copy")
+
+
 class Routing(Rule):
     """A call that copies, drops and rearranges elements. What lands on a constant is absorbed there."""
 
     def run(self, step: Step) -> Any:
         result, step.saved = graph_of(step)
+        if step.name in OVERWRITES and loses_elements(step):
+            raise NoRule("it puts several elements in one place, and only the last one stays")
         return result
 
     def is_gate(self, step: Step) -> bool:
@@ -116,6 +121,18 @@ class Dropout(Routing):
         if kwargs.get("training", kwargs.get("train", active)) and kwargs.get("p", rate) > 0:
             raise Refused("it is active although the model predicts; pass training=self.training to it")
         return super().run(step)
+
+
+def loses_elements(step: Step) -> bool:
+    """Whether elements that are put into a tensor are overwritten by others."""
+    target = step.arguments[0][0]
+    sources = [value for value in step.inputs if value is not target]
+    numbers = {value: torch.arange(1, value.tensor.numel() + 1).double().view(value.tensor.shape) for value in sources}
+    result = step.again(
+        lambda value: numbers[value].to(value.tensor.device) if value in numbers else torch.zeros_like(value.tensor).double()
+    )
+    kept = floats(result)[0].unique()
+    return any(len(kept[kept > 0]) < number.numel() for number in numbers.values())
 
 
 def _less_fill(step: Step, filled: Any) -> list[Tensor]:

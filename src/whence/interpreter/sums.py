@@ -55,7 +55,15 @@ class Sum(Rule):
         return lowest >= 0
 
     def continues_sum(self, step: Step) -> bool:
-        return not (len(step.inputs) == 1 and self.is_gate(step))
+        return not self._is_complement(step)
+
+    def _is_complement(self, step: Step) -> bool:
+        """Whether it is one minus a gate, or another shift of a single gate that stays within [0, 1]."""
+        if len(step.inputs) != 1 or not self.is_gate(step):
+            return False
+        scales = [float(scale) for operand, scale in self.terms(step) if isinstance(operand, Value)]
+        at_zero = sum(float(operand) * float(scale) for operand, scale in self.terms(step) if not isinstance(operand, Value))
+        return max(at_zero, at_zero + sum(scales)) <= 1
 
     def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
         total: FanIn = 0

@@ -35,7 +35,8 @@ class Sweep:
         self.samples = samples
         self.audit = audit
         self.direction = direction
-        self.stops: dict[Value, Tensor | None] = {}  # values at which relevance is taken out, and how much of it (K, *shape)
+        self.stops: dict[Value, Tensor | None] = {}  # values whose relevance is asked for, and how much it is (K, *shape)
+        self.goes_on = False  # whether relevance goes on from there, or is taken out
         self.memory: dict[str, Tensor] | None = None  # by layer, (K, B, T + 1); None where nobody asks
         self.absorbed: dict[str, Tensor] = {}
         self.gaps: dict[str, Tensor] = {}
@@ -78,7 +79,7 @@ class Sweep:
         if arriving is None or value not in self.stops:
             return arriving
         self.stops[value] = self.held(value, arriving)
-        return None
+        return arriving if self.goes_on else None
 
     def deliver(
         self, step: Step, value: Value, *, r: Tensor | None = None, q: Tensor | None = None, s: Tensor | None = None
@@ -105,6 +106,8 @@ class Sweep:
             own = coefficient(z, r_out=arriving.r, epsilon=self.rule.epsilon)
             q = own if q is None else q + own
             self.book(step, "stabiliser", absorbed_by_stabiliser(z, q=own, rule=self.rule), value)
+            if z.isinf().any():  # a mask's infinity takes what arrives: nothing goes on from it
+                self.book(step, "constant", torch.where(z.isinf(), arriving.r, 0.0), value)
             if self.rule.shares:
                 fan_in, bias = self.fan_ins[value], self.biases.get(value)
                 shared = share(z, q=own, bias=bias, fan_in=fan_in, rule=self.rule)
@@ -157,7 +160,9 @@ class Sweep:
             owner = self.samples.owners[value].expand(value.tensor.shape)
             columns = owner.reshape(-1, *owner.shape[-2:])[0, :, 0].long() - 1
             amount = amount.new_zeros(len(amount), self.samples.count, amount.shape[-1]).index_copy(1, columns, amount)
-        self.memory[".".join(filter(None, (step.layer, part)))] = amount
+        key = ".".join(filter(None, (step.layer, part)))
+        calls = sum(known.partition("#")[0] == key for known in self.memory)
+        self.memory[f"{key}#{calls + 1}" if calls else key] = amount  # a layer may run several times; the last call comes first
 
     def _enter(self, step: Step, kind: str, totals: Tensor, part: str) -> None:
         key = ".".join(filter(None, (step.layer, part, kind)))

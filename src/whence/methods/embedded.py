@@ -1,107 +1,199 @@
-"""Token ids in: the layer that embeds them is found, and what is explained is its output, token by token."""
+"""Token ids in: where the model looks them up is followed, and what is explained is the vectors it finds, token by token."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from whence.errors import InputError
 from whence.methods.forward import Forward, predicting
 
-Embedding = nn.Embedding | nn.EmbeddingBag
+# Calls that only move ids: made on the ids' places, they say where each id of the result came from.
+MOVES = set(
+    """
+    getitem view reshape transpose t T mT permute flip roll unsqueeze squeeze contiguous clone detach long int to cat concat
+    stack chunk split unbind select narrow index_select gather expand repeat flatten unflatten swapaxes movedim view_as tile
+    """.split()
+)
+CONSTANT = {
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "empty_like",
+    "new_zeros",
+    "new_ones",
+    "new_full",
+    "new_empty",
+    "new_tensor",
+}
+JOINS = {"cat", "concat", "stack"}
 
 
-@dataclass(frozen=True, eq=False)
-class EmbeddedForward(Forward):
-    """A call of a model with token ids. `inputs` holds what their embedding makes of them, and is what can be replaced.
+class Followed(TorchFunctionMode):
+    """While active, follows ids through the model to where they are looked up, and hands `found` what it needs to answer there.
 
-    For every input `ids` are its ids and `layers` the layer that embeds them; None for an input that is numbers itself.
+    `found(weight, places, number)` gets the table, the place in input `number` of every id (−1 for others), and returns the
+    vectors to use instead, or None.
     """
 
-    ids: tuple[Tensor | None, ...] = ()
-    layers: tuple[Embedding | None, ...] = ()
+    def __init__(self, ids: Sequence[Tensor | None], found: Callable[[Tensor, Tensor, int], Tensor | None]) -> None:
+        super().__init__()
+        self.found = found
+        # by id of the tensor: the tensor, kept alive; the places of its ids, None if they cannot be told; and of which input
+        self.known: dict[int, tuple[Tensor, Tensor | None, int]] = {}
+        for number, each in enumerate(ids):
+            if each is not None:
+                self.known[id(each)] = each, torch.arange(each.numel(), device=each.device).view(each.shape), number
 
-    @property
-    def owners(self) -> tuple[Tensor | None, ...]:
-        """The sample number of each row, known beforehand for ids in one line that offsets cut into bags."""
-        offsets = next((each for each in self._more() if isinstance(each, Tensor) and each.dim() == 1), None)
-        found: list[Tensor | None] = []
-        for ids, layer in zip(self.ids, self.layers, strict=True):
-            in_bags = isinstance(layer, nn.EmbeddingBag) and ids is not None and ids.dim() == 1 and offsets is not None
-            rows = torch.arange(len(cast(Tensor, ids)), device=cast(Tensor, ids).device) if in_bags else None
-            found.append(None if rows is None else torch.searchsorted(cast(Tensor, offsets), rows, right=True).double())
-        return tuple(found)
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name: str = getattr(func, "__name__", "").strip("_")
+        name = getattr(getattr(func, "__self__", None), "__name__", name) if name == "get" else name
+        if name == "embedding":
+            return self._looked_up(
+                lambda: func(*args, **kwargs), _argument(args, kwargs, 0, "input"), _argument(args, kwargs, 1, "weight")
+            )
+        if name == "embedding_bag":
+            return self._bagged(func, args, kwargs)
+        if name == "getitem" and isinstance(args[0], Tensor) and args[0].dim() == 2 and self._entry(args[1]) is not None:
+            return self._looked_up(lambda: func(*args, **kwargs), args[1], args[0])
+        result = func(*args, **kwargs)
+        self._follow(func, name, args, kwargs, result)
+        return result
 
-    def _more(self) -> list[Any]:
-        return [*self.args, *(self.kwargs or {}).values()]
+    def _entry(self, thing: Any) -> tuple[Tensor, Tensor | None, int] | None:
+        entry = self.known.get(id(thing)) if isinstance(thing, Tensor) else None
+        return entry if entry is not None and entry[0] is thing else None
 
-    def call(self, tensors: Sequence[Tensor]) -> Any:
-        """Call the model with the ids, and give it these tensors for what its embeddings make of them."""
-        positional = [tensor if ids is None else ids for tensor, ids in zip(tensors, self.ids, strict=True)]
-        with ExitStack() as hooks:
-            for layer in dict.fromkeys(layer for layer in self.layers if layer is not None):
-                hooks.enter_context(_replacing(layer, self._replacement(layer, tensors)))
-            return self.model(*positional, *self.args, **(self.kwargs or {}))
+    def _follow(
+        self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
+    ) -> None:
+        """Note where the ids of a result came from."""
+        operands = list(args[0]) if name in JOINS and args and isinstance(args[0], (list, tuple)) else list(args[:1])
+        entries = [entry for each in operands if (entry := self._entry(each)) is not None]
+        whole = [each for each in _tensors(result) if not each.is_floating_point() and each.dtype != torch.bool]
+        others = [entry for each in _tensors((args[1:], dict(kwargs))) if (entry := self._entry(each)) is not None]
+        if not whole or not (entries or others) or name in CONSTANT:
+            return
+        places: Sequence[Tensor | None] = [None] * len(whole)
+        numbers = {number for _, _, number in (*entries, *others)}
+        if name in MOVES and entries and not others and len(numbers) == 1 and all(entry[1] is not None for entry in entries):
+            moved = [self._places(each) for each in operands]
+            places = _tensors(func(tuple(moved) if name in JOINS else moved[0], *args[1:], **kwargs))
+        for each, own in zip(whole, places, strict=True):
+            self.known[id(each)] = each, own, min(numbers)
 
-    def _replacement(self, layer: Embedding, tensors: Sequence[Tensor]) -> Callable[..., Tensor | None]:
-        def replacement(given: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor | None:
-            for ids, own, tensor in zip(self.ids, self.layers, tensors, strict=True):
-                places = positions(given, ids) if own is layer and ids is not None else None
-                if places is not None:
-                    whole = places.shape == tensor.shape[:-1] and bool(
-                        (places.flatten() == torch.arange(places.numel(), device=places.device)).all()
-                    )
-                    rows = tensor if whole else tensor.reshape(-1, tensor.shape[-1])[places]
-                    return rows if isinstance(layer, nn.Embedding) else bagged(layer, rows, given, *args, **kwargs)
-            return None
+    def _places(self, tensor: Tensor) -> Tensor:
+        entry = self._entry(tensor)
+        return torch.full_like(tensor, -1, dtype=torch.long) if entry is None else cast(Tensor, entry[1])
 
-        return replacement
+    def _looked_up(self, look_up: Callable[[], Tensor], ids: Any, weight: Tensor) -> Tensor:
+        entry = self._entry(ids)
+        if entry is None:
+            return look_up()
+        _, places, number = entry
+        if places is None:
+            raise InputError(
+                f"the ids of inputs[{number}] are changed before they are looked up, so they cannot be given relevance; embed "
+                "first, and explain the embedding's output"
+            )
+        vectors = self.found(weight, places, number)
+        if vectors is None:
+            return look_up()
+        mine = places >= 0
+        return vectors if bool(mine.all()) else torch.where(mine.unsqueeze(-1), vectors, look_up())
+
+    def _bagged(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        names = ("input", "weight", "offsets", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse")
+        given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
+        ids, weight = given["input"], given["weight"]
+        if self._entry(ids) is None:
+            return func(*args, **kwargs)
+        rows = self._looked_up(lambda: F.embedding(ids, weight), ids, weight)
+        options = {name: given.get(name) for name in ("offsets", "per_sample_weights", "padding_idx", "include_last_offset")}
+        return bagged(rows, ids, mode=given.get("mode") or "mean", **cast(dict[str, Any], options))
 
 
-@contextmanager
-def _replacing(layer: Embedding, replacement: Callable[..., Tensor | None]) -> Generator[None]:
-    def replaced(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
-        given = args[0] if args else kwargs["input"]
-        more = {name: each for name, each in kwargs.items() if name != "input"}
-        found = replacement(given, args[1:], more)
-        return output if found is None else found
-
-    handle = layer.register_forward_hook(replaced, with_kwargs=True, prepend=True)
-    try:
-        yield
-    finally:
-        handle.remove()
+def _argument(args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int, name: str) -> Any:
+    return args[place] if len(args) > place else kwargs[name]
 
 
-def positions(given: Tensor, ids: Tensor) -> Tensor | None:
-    """Where in `ids` the ids stand that a layer was given: a view of them (a slice, a transpose), or a copy as a whole."""
-    if given.untyped_storage().data_ptr() == ids.untyped_storage().data_ptr():
-        numbers = torch.arange(ids.numel(), device=ids.device)
-        return numbers.as_strided(given.shape, given.stride(), given.storage_offset())
-    if given.shape == ids.shape and torch.equal(given, ids):
-        return torch.arange(ids.numel(), device=ids.device).view(ids.shape)
-    return None
+def _tensors(tree: Any) -> list[Tensor]:
+    if isinstance(tree, dict):
+        return [tensor for each in tree.values() for tensor in _tensors(each)]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(tree, (tuple, list)):
+        return [tensor for each in tree for tensor in _tensors(each)]  # pyright: ignore[reportUnknownVariableType]
+    return [tree] if isinstance(tree, Tensor) else []
 
 
 def bagged(
-    layer: nn.EmbeddingBag, rows: Tensor, ids: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+    rows: Tensor,
+    ids: Tensor,
+    *,
+    mode: str,
+    offsets: Tensor | None,
+    per_sample_weights: Tensor | None,
+    padding_idx: int | None,
+    include_last_offset: bool | None,
 ) -> Tensor:
     """What a bag makes of its tokens' vectors: their sum, mean or maximum, those of the padding left out."""
     if per_sample_weights is not None:
         rows = rows * per_sample_weights[..., None]
-    kept = torch.ones_like(ids, dtype=torch.bool) if layer.padding_idx is None else ids != layer.padding_idx
+    kept = torch.ones_like(ids, dtype=torch.bool) if padding_idx is None else ids != padding_idx
     if ids.dim() == 2:
         bags = [(rows[n], kept[n]) for n in range(len(ids))]
     else:
-        ends = [*(offsets.tolist() if offsets is not None else [0]), len(ids)]
-        starts, ends = (ends[:-2], ends[1:-1]) if layer.include_last_offset else (ends[:-1], ends[1:])
-        bags = [(rows[a:b], kept[a:b]) for a, b in zip(starts, ends, strict=True)]
-    pool = {"sum": lambda bag: bag.sum(0), "mean": lambda bag: bag.mean(0), "max": lambda bag: bag.amax(0)}[layer.mode]
+        starts = [0] if offsets is None else offsets.tolist()
+        ends = starts[1:] if include_last_offset else [*starts[1:], len(ids)]
+        bags = [(rows[a:b], kept[a:b]) for a, b in zip(starts, ends, strict=False)]
+    pool = {"sum": lambda bag: bag.sum(0), "mean": lambda bag: bag.mean(0), "max": lambda bag: bag.amax(0)}[mode]
     return torch.stack([pool(bag[mask]) if bool(mask.any()) else bag.new_zeros(bag.shape[-1]) for bag, mask in bags])
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedForward(Forward):
+    """A call of a model with token ids. `inputs` holds the vectors it looks up for them, and is what can be replaced.
+
+    For every input `ids` are its ids and `tables` the weights they are looked up in; None for an input that is numbers itself.
+    """
+
+    ids: tuple[Tensor | None, ...] = ()
+    tables: tuple[Tensor | None, ...] = ()
+
+    @property
+    def owners(self) -> tuple[Tensor | None, ...]:
+        """The sample number of each row, known beforehand for ids in one line that offsets cut into bags."""
+        more = [*self.args, *(self.kwargs or {}).values()]
+        offsets = next(
+            (each for each in more if isinstance(each, Tensor) and each.dim() == 1 and not each.is_floating_point()), None
+        )
+        found: list[Tensor | None] = []
+        for ids in self.ids:
+            is_line = ids is not None and ids.dim() == 1 and offsets is not None and bool((offsets.diff() >= 0).all())
+            rows = torch.arange(len(ids), device=ids.device) if is_line and ids is not None else None
+            found.append(None if rows is None else torch.searchsorted(cast(Tensor, offsets), rows, right=True).double())
+        return tuple(found)
+
+    def call(self, tensors: Sequence[Tensor]) -> Any:
+        """Call the model with the ids, and give it these tensors for the vectors that it looks up."""
+        ids = [None if each is None else each.clone() for each in self.ids]  # a model may write into them
+
+        def vectors(weight: Tensor, places: Tensor, number: int) -> Tensor | None:
+            table, tensor = self.tables[number], tensors[number]
+            if table is None or weight.data_ptr() != table.data_ptr():
+                return None
+            whole = places.shape == tensor.shape[:-1] and places.is_contiguous() and bool((places.flatten().diff() == 1).all())
+            return tensor if whole else tensor.reshape(-1, tensor.shape[-1])[places.clamp(min=0)]
+
+        positional = [tensor if own is None else own for tensor, own in zip(tensors, ids, strict=True)]
+        with Followed(ids, vectors):
+            return self.model(*positional, *self.args, **(self.kwargs or {}))
 
 
 def embedded(
@@ -113,48 +205,47 @@ def embedded(
     single: bool,
     name: str | None,
 ) -> EmbeddedForward:
-    """The forward pass of a model that is given ids, with their embeddings found, or taken from the layer of that name."""
+    """The forward pass of a model that is given ids: their table is found, or that of the layer of that name taken."""
     ids = tuple(None if each.is_floating_point() else each.detach().contiguous().clone() for each in inputs)
-    candidates = {
-        key: module for key, module in model.named_modules()
-        if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and name in (None, key)
-    }  # fmt: skip
-    if not candidates:
-        known = [key for key, module in model.named_modules() if isinstance(module, (nn.Embedding, nn.EmbeddingBag))]
-        raise InputError(
-            f"there is no nn.Embedding {name!r}; the model has {', '.join(known) or 'none'}"
-            if name is not None
-            else "inputs are whole numbers, but the model has no nn.Embedding; relevance needs numbers that can carry it: "
-            "embed first, or explain the embedding's output"
-        )
-    met: list[dict[str, None]] = [{} for _ in inputs]
-    with ExitStack() as hooks, predicting(model), torch.no_grad():
-        for key, module in candidates.items():
+    names = {each.data_ptr(): key for key, each in model.named_parameters(remove_duplicate=False)}
+    wanted = None if name is None else _table(model, name)
+    met: list[dict[int, Tensor]] = [{} for _ in inputs]
 
-            def note(given: Tensor, args: Any, kwargs: Any, key: str = key) -> None:
-                for n, own in enumerate(ids):
-                    if own is not None and positions(given, own) is not None:
-                        met[n][key] = None
+    def note(weight: Tensor, places: Tensor, number: int) -> None:
+        if wanted is None or weight.data_ptr() == wanted.data_ptr():
+            met[number][weight.data_ptr()] = weight
 
-            hooks.enter_context(_replacing(module, note))
-        plain = Forward(
-            model, tuple(own if own is not None else each for each, own in zip(inputs, ids, strict=True)), args, kwargs
-        )
-        plain.run(plain.tensors_as_given())
-    layers = tuple(None if own is None else candidates[_only(met[n], n)] for n, own in enumerate(ids))
+    given = [None if each is None else each.clone() for each in ids]
+    positional = [each if own is None else own for each, own in zip(inputs, given, strict=True)]
+    try:
+        with predicting(model), torch.no_grad(), Followed(given, note):
+            Forward(model, tuple(positional), args, kwargs).run(positional)
+    except InputError as error:
+        if any(met) or "embed first" in str(error):
+            raise
+        raise InputError(f"inputs are whole numbers, and {error}; embed first, or explain the embedding's output") from error
+    tables = tuple(None if own is None else _only(met[n], n, names) for n, own in enumerate(ids))
     vectors = tuple(
-        each if own is None or layer is None else F.embedding(own, layer.weight).detach()
-        for each, own, layer in zip(inputs, ids, layers, strict=True)
+        each if own is None or table is None else F.embedding(own, table).detach()
+        for each, own, table in zip(inputs, ids, tables, strict=True)
     )
-    return EmbeddedForward(model, vectors[0] if single else vectors, args, kwargs, ids=ids, layers=layers)
+    return EmbeddedForward(model, vectors[0] if single else vectors, args, kwargs, ids=ids, tables=tables)
 
 
-def _only(met: Mapping[str, None], number: int) -> str:
+def _table(model: nn.Module, name: str) -> Tensor:
+    known = {key: each for key, each in model.named_modules() if isinstance(each, (nn.Embedding, nn.EmbeddingBag))}
+    if name not in known:
+        raise InputError(f"there is no nn.Embedding {name!r}; the model has {', '.join(known) or 'none'}")
+    return known[name].weight
+
+
+def _only(met: Mapping[int, Tensor], number: int, names: Mapping[int, str]) -> Tensor:
     if len(met) != 1:
+        layers = ", ".join(names.get(each, "a table").removesuffix(".weight") for each in met)
         raise InputError(
-            f"the ids of inputs[{number}] go into {len(met)} layers ({', '.join(met)}); name one by embedding="
+            f"the ids of inputs[{number}] go into {len(met)} layers ({layers}); name one by embedding="
             if met
-            else f"no nn.Embedding of the model was given the ids of inputs[{number}], or a slice or transpose of them; embed "
-            "first, and explain the embedding's output"
+            else f"inputs[{number}] are whole numbers, but the model looks them up in no nn.Embedding; relevance needs numbers "
+            "that can carry it: embed first, or explain the embedding's output"
         )
-    return next(iter(met))
+    return next(iter(met.values()))

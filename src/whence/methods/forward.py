@@ -59,10 +59,6 @@ class Forward:
             return self.inputs._replace(data=tensors[0])
         return tuple(tensors) if isinstance(self.inputs, tuple) else tensors[0]
 
-    def tensors_as_given(self) -> tuple[Any, ...]:
-        """The inputs themselves, not copies of them."""
-        return self.inputs if isinstance(self.inputs, tuple) and not isinstance(self.inputs, PackedSequence) else (self.inputs,)
-
     def call(self, tensors: Sequence[Tensor]) -> Any:
         """Call the model with these tensors in place of the inputs."""
         wrapped = self.wrapped(tensors)

@@ -29,6 +29,7 @@ def record(
     tensors = forward.tensors
     layers = Layers(forward.model, kept=at)
     recorder = Recorder(tensors, forward.model, layers, product=product)
+    layers.snapshot = recorder.snapshot
     with layers.watched(), recorder:
         output = forward.run(tensors)
         return recorder, target(output) if callable(target) else output, layers.outputs
@@ -52,16 +53,15 @@ def require_layer(model: nn.Module, name: str) -> None:
         raise InputError(f"there is no layer {name!r} in the model; it has {', '.join(near) or 'none'}")
 
 
-def _middle(outputs: Sequence[Any], recorder: Recorder, sweep: Sweep, selection: Selection) -> Any:
+def _middle(outputs: Sequence[Any], sweep: Sweep, selection: Selection) -> Any:
     """The relevance of what a layer gave, in the same form; of several calls a tuple."""
 
     def of(leaf: Any) -> Any:
-        value = recorder.value_of(leaf)
-        if value is None:  # whole numbers stay as they are; what does not depend on the inputs has no relevance
+        if not isinstance(leaf, Value):  # whole numbers stay as they are; what does not depend on the inputs has no relevance
             is_number = isinstance(leaf, Tensor) and leaf.is_floating_point()
             return selection.led(leaf.new_zeros(len(selection.mask), *leaf.shape)) if is_number else leaf
-        r = sweep.stops[value]
-        return selection.led(value.tensor.new_zeros(len(selection.mask), *value.tensor.shape) if r is None else r)
+        r = sweep.stops[leaf]
+        return selection.led(leaf.tensor.new_zeros(len(selection.mask), *leaf.tensor.shape) if r is None else r)
 
     found = [mapped(of, output) for output in outputs]
     return found[0] if len(found) == 1 else tuple(found)
@@ -120,7 +120,11 @@ class LRP:
             start = selection.mask * value.tensor
             sweep = Sweep(recorder.trace, self.rule, samples, direction=direction)
             sweep.memory = {} if memory else None
-            sweep.stops = {stop: None for leaf in leaves_of(middle) if (stop := recorder.value_of(leaf)) is not None}
+            if at is not None and not any(isinstance(leaf, (Value, Tensor)) for leaf in leaves_of(middle)):
+                given = f"it gave a {type(middle[0]).__name__}" if middle else "it does not run"
+                raise InputError(f"the layer {at!r} gives no tensor to explain: {given}")
+            sweep.stops = {leaf: None for leaf in leaves_of(middle) if isinstance(leaf, Value)}
+            sweep.goes_on = len(middle) > 1  # a layer that runs many times is looked at on the way
             found = sweep.run(value, start)
             if not all(bool(r.isfinite().all()) for r in found):
                 raise InputError(
@@ -129,7 +133,7 @@ class LRP:
                 )
             zero = torch.zeros_like(scores)
             explained = sum((samples.totals(r, leaf) for r, leaf in zip(found, recorder.trace.leaves, strict=True)), start=zero)
-            if at is not None:
+            if at is not None and not sweep.goes_on:
                 if explained.any():
                     sweep.absorbed["inputs"] = explained  # what went past that layer
                 explained = sum((samples.totals(r, stop) for stop, r in sweep.stops.items() if r is not None), start=zero)
@@ -142,7 +146,7 @@ class LRP:
 
         whole = forward.wrapped([selection.led(r) for r in found])
         return Result(
-            relevance=whole if at is None else _middle(middle, recorder, sweep, selection),
+            relevance=whole if at is None else _middle(middle, sweep, selection),
             score=selection.shaped(scores),
             target=selection.target,
             method=self,
@@ -164,8 +168,8 @@ class LRP:
         required = required_steps(recorder.trace, value)
         picks = None if callable(target) else target
         axes = batch_axes(scores, picks, inputs=leaves, time_first=is_time_first(forward.model))
-        # Longer axes first: any axis of size 1 would pass as the batch axis.
-        for axis in sorted(axes, key=lambda axis: -1 if axis is None else -scores.shape[axis]):
+        # The likeliest first, but an axis of size 1, and no axis at all, would pass for anything.
+        for axis in sorted(axes, key=lambda axis: axis is None or scores.shape[axis] == 1):
             count = 1 if axis is None else scores.shape[axis]
             samples = find_samples(
                 recorder.trace,
