@@ -22,7 +22,7 @@ check: .venv/.installed  ## format, lint, types, floors
 	$(BIN)/lint-imports
 
 bench: .venv/.installed  ## what an explanation costs, as a ratio to the prediction
-	$(BIN)/python benchmarks/relevance.py
+	$(BIN)/whence bench
 
 format: .venv/.installed
 	$(BIN)/ruff format .

@@ -213,3 +213,23 @@ def test_vectors_and_characters(tmp_path: Path) -> None:
     assert "holds no word vectors" in broken.stderr
     characters = run(*common, "--level", "char", "--output", str(tmp_path / "c"))
     assert characters.returncode == 0, characters.stderr
+
+
+def test_bench_measures_ratios_and_checks_first(tmp_path: Path) -> None:
+    from whence.experiments.speed import Case, speed
+
+    found = speed(repeats=3, cases=[Case("lstm", 3, 4, 5), Case("gru", 1, 1, 3)])
+    for case in found["cases"]:
+        assert case["path"] in ("reference", "plain", "compiled")
+        for key in ("lrp_over_forward", "lrp_over_gradient", "all_classes_over_one"):
+            assert case[key] > 0
+            assert len(case[f"{key}_spread"]) == 2
+    done = run("bench", "--device", "abacus")
+    assert done.returncode == 2
+    assert "device is 'abacus'" in done.stderr
+
+
+def test_doctor_says_which_path_and_why() -> None:
+    done = run("doctor", WHENCE_COMPILED="0")
+    assert done.returncode == 0, done.stderr
+    assert "nn.LSTM on the CPU, float32: plain (WHENCE_COMPILED is 0)" in done.stdout

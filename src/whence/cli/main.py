@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from whence import __version__
+from whence.cli.bench import bench
 from whence.cli.data import data
+from whence.cli.doctor import doctor
 from whence.cli.explain import explain
 from whence.cli.models import models
 from whence.cli.paper import paper
@@ -23,6 +25,8 @@ app.command()(explain)
 app.command()(paper)
 app.command()(train)
 app.command()(models)
+app.command()(bench)
+app.command()(doctor)
 app.add_typer(data, name="data")
 
 

@@ -1,0 +1,25 @@
+"""`whence doctor`: versions, devices, and which path a recurrent layer takes and why."""
+
+
+def doctor() -> None:
+    """Show versions and devices, and which path recurrent layers take here and why."""
+    import platform
+
+    import torch
+    from torch import nn
+
+    from whence import __version__
+    from whence.recurrent import dispatch
+    from whence.recurrent.weights import gru_weights, lstm_weights
+
+    print(f"whence {__version__}, PyTorch {torch.__version__}, Python {platform.python_version()}")
+    print(f"PyTorch uses {torch.get_num_threads()} threads")
+    print(f"GPU: {torch.cuda.get_device_name() if torch.cuda.is_available() else 'none that PyTorch can use'}")
+    layers = {
+        "nn.LSTM": lstm_weights(*nn.LSTM(2, 2).parameters(), has_biases=True),
+        "nn.GRU": gru_weights(*nn.GRU(2, 2).parameters(), has_biases=True),
+    }
+    for name, weights in layers.items():
+        for dtype in (torch.float32, torch.float64):
+            path = dispatch.path(weights, torch.zeros(1, 1, 2, dtype=dtype), product="all")
+            print(f"{name} on the CPU, {str(dtype).removeprefix('torch.')}: {path.name} ({path.reason})")
