@@ -10,8 +10,10 @@ from torch.testing import assert_close
 import whence
 from whence import LRP
 from whence.recurrent import compiled, dispatch
+from whence.recurrent.gru import cpu as gru_cpu
+from whence.recurrent.gru import reference as gru_reference
 from whence.recurrent.lstm import cpu, reference
-from whence.recurrent.weights import LSTMWeights, lstm_weights
+from whence.recurrent.weights import GRUWeights, LSTMWeights, lstm_weights
 
 METHODS = [LRP(), LRP(delta=1.0), LRP(epsilon=0.1, delta=0.4, stabiliser="absorbed"), LRP(stabiliser="absorbed")]
 PATHS = ["plain", "compiled"]
@@ -147,7 +149,10 @@ def test_a_layer_says_which_path_it_takes_and_why(monkeypatch: pytest.MonkeyPatc
     assert dispatch.path(weights, x, product="all").name in ("plain", "compiled")
     assert dispatch.path(weights, x, product="half").name == "reference"
     assert dispatch.path(weights, x.bfloat16(), product="all").reason == "there is no faster path for torch.bfloat16 on cpu"
-    assert dispatch.path(gru, x, product="all").name == "reference"
+    assert dispatch.path(gru, x, product="all") == (
+        "reference",
+        "only nn.LSTM and nn.GRU have a faster path",
+    )  # a layer is no weights
     compiled.built.cache_clear()
     monkeypatch.setenv("WHENCE_COMPILED", "0")
     assert dispatch.path(weights, x, product="all") == ("plain", "WHENCE_COMPILED is 0")
@@ -185,3 +190,45 @@ def test_the_same_through_the_public_door(monkeypatch: pytest.MonkeyPatch) -> No
     compiled.built.cache_clear()
     assert_close(found["1"], slow, rtol=1e-9, atol=1e-11)
     assert_close(found["0"], slow, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.usefixtures("unwritten_is_nan")
+@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("with_outputs", [False, True])
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (3, 5, 2, 4), (4, 63, 3, 5), (7, 65, 1, 3), (2, 127, 4, 2)], ids=str)
+@pytest.mark.parametrize("bias", [False, True])
+def test_gru(method: LRP, ragged: bool, with_outputs: bool, sizes: tuple[int, int, int, int], bias: bool) -> None:
+    for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-3)):
+        if compiled.built("gru/steps.c", dtype).library is None:
+            pytest.skip("no C compiler")
+        if dtype == torch.float32 and method.epsilon < 0.1:
+            continue  # a small ε magnifies rounding whatever the path
+        case = Case(sizes, dtype, ragged=ragged)
+        hidden = sizes[1]
+        weights = [
+            GRUWeights(
+                own.input[: 3 * hidden],
+                own.hidden[: 3 * hidden],
+                *([own.bias[: 3 * hidden], own.bias[hidden:]] if bias else [None, None]),
+            )
+            for own in case.weights
+        ]
+        states, r_states = [own[:1] for own in case.states], [own[:1] for own in case.r_states]
+        tape = gru_cpu.forward(case.x, weights, states=states, lengths=case.lengths)
+        given = case.r_outputs if with_outputs else [None, None]
+        for d, found in enumerate(gru_cpu.relevance(tape, weights, r_outputs=given, r_states=r_states, rule=method.rule)):
+            exact = GRUWeights(*(None if each is None else each.double() for each in weights[d]))
+            plain = gru_reference.forward(case.x[d].double(), exact, states=(states[d][0].double(),), lengths=case.lengths)
+            expected = gru_reference.relevance(
+                plain,
+                exact,
+                r_outputs=case.r_outputs[d].double() * with_outputs,
+                r_states=(r_states[d][0].double(),),
+                rule=method.rule,
+            )
+            close(tape.outputs()[d], plain.outputs(), tolerance)
+            close(found.x, expected.x, tolerance)
+            close(found.states[0], expected.states[0], tolerance)
+            close(found.bias, expected.bias, tolerance)
+            close(found.stabiliser, expected.stabiliser, tolerance)

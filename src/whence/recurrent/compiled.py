@@ -43,7 +43,7 @@ def built(source: str, dtype: torch.dtype) -> Built:
     if compiler is None:
         return Built(None, "there is no C compiler")
     name, numbers = PRECISIONS[dtype]
-    text = (files("whence.recurrent") / source).read_bytes()
+    text = b"".join((files("whence.recurrent") / part).read_bytes() for part in ("numbers.h", source))
     defines = (*(f"-D{each}" for each in numbers), f"-DNAME(x)=x##_{name}")
     key = hashlib.sha256(text + repr((FLAGS, defines, compiler, platform.machine(), _processor())).encode()).hexdigest()[:16]
     try:

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from whence.recurrent import compiled
+from whence.recurrent.gru import cpu as gru_cpu
 from whence.recurrent.lstm import cpu as lstm_cpu
 from whence.recurrent.sweep import Swept
-from whence.recurrent.weights import LSTMWeights
+from whence.recurrent.weights import GRUWeights, LSTMWeights
 from whence.rules.equations import Product, Rules
 
 States = Sequence[tuple[Tensor, ...]]  # for every direction
@@ -24,12 +25,15 @@ class Path(NamedTuple):
 
 def path(weights: Any, x: Tensor, *, product: Product) -> Path:
     """The path of a layer with these weights for an input x (T, B, E)."""
-    if not isinstance(weights, LSTMWeights):
-        return Path("reference", "only nn.LSTM has a faster path so far")
-    if product != "all" or weights.projection is not None:
+    if not isinstance(weights, (LSTMWeights, GRUWeights)):
+        return Path("reference", "only nn.LSTM and nn.GRU have a faster path")
+    if product != "all" or (isinstance(weights, LSTMWeights) and weights.projection is not None):
         return Path("reference", "a projection, or another rule for products than the paper's, has no faster path")
     if x.device.type != "cpu" or x.dtype not in compiled.PRECISIONS:
         return Path("reference", f"there is no faster path for {x.dtype} on {x.device.type}")
+    if isinstance(weights, GRUWeights):
+        built = compiled.built("gru/steps.c", x.dtype)
+        return Path("reference" if built.library is None else "compiled", built.reason)
     built = compiled.built("lstm/steps.c", x.dtype)
     return Path("plain" if built.library is None else "compiled", built.reason)
 
@@ -85,28 +89,30 @@ class ReferenceLayer:
         ]
 
 
-class FastLSTM:
+class FastLayer:
     """All directions at once, on the CPU."""
 
     def __init__(
         self,
         slow: Callable[[], ReferenceLayer],
         x: Sequence[Tensor],
-        weights: Sequence[LSTMWeights],
+        weights: Sequence[Any],
         states: States,
         lengths: Tensor | None,
         *,
         compiled: bool,
     ) -> None:
         self.slow, self.weights = slow, weights
-        self.tape = lstm_cpu.forward(x, weights, states=states, lengths=lengths, compiled=compiled)
+        self.path: Any = lstm_cpu if isinstance(weights[0], LSTMWeights) else gru_cpu
+        settings = {"compiled": compiled} if self.path is lstm_cpu else {}
+        self.tape = self.path.forward(x, weights, states=states, lengths=lengths, **settings)
 
     def outputs(self) -> list[Tensor]:
         """For every direction the hidden state after every step (T, B, H)."""
         return self.tape.outputs()
 
     def final(self) -> list[tuple[Tensor, ...]]:
-        """For every direction the final states h and c (B, H)."""
+        """For every direction the final states (B, H)."""
         return self.tape.final()
 
     def relevance(self, r_outputs: Sequence[Tensor] | None, r_states: States, rule: Rules, *, keep: bool) -> list[Swept]:
@@ -114,7 +120,7 @@ class FastLSTM:
         if keep or rule.epsilon == 0:  # without a stabiliser, 0 / 0 needs a look at every number
             return self.slow().relevance(r_outputs, r_states, rule, keep=keep)
         arrived = [None] * len(self.weights) if r_outputs is None else r_outputs
-        return lstm_cpu.relevance(self.tape, self.weights, r_outputs=arrived, r_states=r_states, rule=rule)
+        return self.path.relevance(self.tape, self.weights, r_outputs=arrived, r_states=r_states, rule=rule)
 
 
 def run_layer(
@@ -129,4 +135,4 @@ def run_layer(
     if chosen.name == "reference" or any(each.dtype != x[0].dtype for state in states for each in state):
         return slow()
     with torch.no_grad():
-        return FastLSTM(slow, x, weights, states, lengths, compiled=chosen.name == "compiled")
+        return FastLayer(slow, x, weights, states, lengths, compiled=chosen.name == "compiled")
