@@ -4,12 +4,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from whence.data.lexicon import vader
 from whence.data.sst import OFFICIAL, SPLITS, digest, find_sst, read_split
@@ -17,6 +14,7 @@ from whence.errors import InputError, ModelError
 from whence.experiments.reproduction import Clock, Progress, reproduction
 from whence.experiments.results import results
 from whence.experiments.test_set import TestSet
+from whence.experiments.threads import one_thread
 from whence.models.bundled import load_any
 from whence.models.pipeline import Pipeline
 
@@ -46,7 +44,7 @@ def run(
     lexicon = vader()
     from whence.experiments.report import figures, report  # needs matplotlib
 
-    with _one_thread():
+    with one_thread():
         found = reproduction(test, data, lexicon, clock)
     with clock.part("figures"):
         contents = figures(found)
@@ -55,16 +53,6 @@ def run(
     contents["results.json"] = (json.dumps(numbers, indent=1, allow_nan=False) + "\n").encode()
     _write(folder, contents)
     return numbers
-
-
-@contextmanager
-def _one_thread() -> Generator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _require_folder(folder: Path) -> None:

@@ -4,8 +4,7 @@ import copy
 import platform
 import statistics
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from whence._relevance import relevance
 from whence.errors import InputError
+from whence.experiments.threads import one_thread
 from whence.interpreter.recurrence import GRU, LSTM
 from whence.methods.lrp import LRP
 from whence.recurrent import dispatch
@@ -118,17 +118,6 @@ def _seconds(run: Callable[[], object], device: str) -> float:
     if device == "cuda":
         torch.cuda.synchronize()
     return time.perf_counter() - start
-
-
-@contextmanager
-def one_thread() -> Generator[None]:
-    """PyTorch with a single thread, as it was before afterwards."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def speed(

@@ -40,7 +40,7 @@ class Forward:
     def owners(self) -> tuple[Tensor | None, ...]:
         """For every explained tensor the sample number of each row, from 1 on, where that is known beforehand."""
         if not isinstance(self.inputs, PackedSequence):
-            return tuple(None for _ in self.tensors)
+            return (None,) * (len(self.inputs) if isinstance(self.inputs, tuple) else 1)
         samples = Packing.of(self.inputs.batch_sizes, self.inputs.data.device).sample
         if self.inputs.sorted_indices is not None:
             samples = self.inputs.sorted_indices[samples]

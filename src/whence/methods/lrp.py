@@ -53,6 +53,26 @@ def require_layer(model: nn.Module, name: str) -> None:
         raise InputError(f"there is no layer {name!r} in the model; it has {', '.join(near) or 'none'}")
 
 
+def _ask_for(sweep: Sweep, at: str | None, middle: Sequence[Any]) -> None:
+    """Have the sweep take relevance out at what a layer gave; one that runs many times is looked at on the way."""
+    if at is not None and not any(isinstance(leaf, (Value, Tensor)) for leaf in leaves_of(middle)):
+        given = f"it gave a {type(middle[0]).__name__}" if middle else "it does not run"
+        raise InputError(f"the layer {at!r} gives no tensor to explain: {given}")
+    sweep.stops = {leaf: None for leaf in leaves_of(middle) if isinstance(leaf, Value)}
+    sweep.goes_on = len(middle) > 1
+
+
+def _explained_by(sweep: Sweep, found: Sequence[Tensor], zero: Tensor, *, at: str | None) -> Tensor:
+    """The relevance (K, B) of the inputs; or of the layer asked for, what went past it then being absorbed by the inputs."""
+    totals = sweep.samples.totals
+    explained = sum((totals(r, leaf) for r, leaf in zip(found, sweep.trace.leaves, strict=True)), start=zero)
+    if at is None or sweep.goes_on:
+        return explained
+    if explained.any():
+        sweep.absorbed["inputs"] = explained
+    return sum((totals(r, stop) for stop, r in sweep.stops.items() if r is not None), start=zero)
+
+
 def _middle(outputs: Sequence[Any], sweep: Sweep, selection: Selection) -> Any:
     """The relevance of what a layer gave, in the same form; of several calls a tuple."""
 
@@ -116,34 +136,20 @@ class LRP:
         with predicting(forward.model), torch.no_grad():
             recorder, output, middle = record(forward, target, self.product, at=at)
             selection, samples, value = self._explained(recorder, output, target, forward)
-            scores = selection.scores(value.tensor)
             start = selection.mask * value.tensor
             sweep = Sweep(recorder.trace, self.rule, samples, direction=direction)
             sweep.memory = {} if memory else None
-            if at is not None and not any(isinstance(leaf, (Value, Tensor)) for leaf in leaves_of(middle)):
-                given = f"it gave a {type(middle[0]).__name__}" if middle else "it does not run"
-                raise InputError(f"the layer {at!r} gives no tensor to explain: {given}")
-            sweep.stops = {leaf: None for leaf in leaves_of(middle) if isinstance(leaf, Value)}
-            sweep.goes_on = len(middle) > 1  # a layer that runs many times is looked at on the way
+            _ask_for(sweep, at, middle)
             found = sweep.run(value, start)
-            if not all(bool(r.isfinite().all()) for r in found):
-                raise InputError(
-                    f"the relevance is not finite: with epsilon = {self.epsilon:g} and product = {self.product!r} amounts "
-                    f"grew beyond what {scores.dtype} holds; use another epsilon, double precision, or another product rule"
-                )
-            zero = torch.zeros_like(scores)
-            explained = sum((samples.totals(r, leaf) for r, leaf in zip(found, recorder.trace.leaves, strict=True)), start=zero)
-            if at is not None and not sweep.goes_on:
-                if explained.any():
-                    sweep.absorbed["inputs"] = explained  # what went past that layer
-                explained = sum((samples.totals(r, stop) for stop, r in sweep.stops.items() if r is not None), start=zero)
-            gap = scores - explained - sum(sweep.absorbed.values(), start=zero)
+            scores = selection.scores(value.tensor)
+            self._require_finite(found)
+            explained = _explained_by(sweep, found, torch.zeros_like(scores), at=at)
+            gap = scores - explained - sum(sweep.absorbed.values(), start=torch.zeros_like(scores))
             gaps: dict[str, Tensor] = {}
             if not (gap.abs() <= 100 * torch.finfo(gap.dtype).eps ** 0.75 * scores.abs().clamp(min=1)).all():
                 audit = Sweep(recorder.trace, self.rule, samples, audit=True)
                 audit.run(value, start)
                 gaps = audit.gaps
-
         whole = forward.wrapped([selection.led(r) for r in found])
         return Result(
             relevance=whole if at is None else _middle(middle, sweep, selection),
@@ -155,6 +161,13 @@ class LRP:
             memory={name: selection.shaped(amount) for name, amount in (sweep.memory or {}).items()},
             gaps={name: selection.shaped(amount) for name, amount in gaps.items()},
         )
+
+    def _require_finite(self, found: Sequence[Tensor]) -> None:
+        if not all(bool(r.isfinite().all()) for r in found):
+            raise InputError(
+                f"the relevance is not finite: with epsilon = {self.epsilon:g} and product = {self.product!r} amounts "
+                f"grew beyond what {found[0].dtype} holds; use another epsilon, double precision, or another product rule"
+            )
 
     def _explained(
         self, recorder: Recorder, output: object, target: Target, forward: Forward

@@ -20,6 +20,7 @@ from torch.nn.functional import linear
 from whence.recurrent.compiled import built, number, pointer
 from whence.recurrent.sequences import running
 from whence.recurrent.sweep import Swept
+from whence.recurrent.together import by_step, of_inputs, outputs
 from whence.recurrent.weights import GRUWeights
 from whence.rules.equations import Rules
 
@@ -35,11 +36,7 @@ class Tape(NamedTuple):
 
     def outputs(self) -> list[Tensor]:
         """For every direction the hidden state after every step (T, B, H), zero where the sequence has ended."""
-        found = self.h[:, 1:]
-        if self.lengths is not None:
-            steps = torch.arange(found.shape[1], device=found.device)
-            found = found * (steps[:, None] < self.lengths)[..., None]
-        return list(found)
+        return outputs(self.h, self.lengths)
 
     def final(self) -> list[tuple[Tensor, ...]]:
         """For every direction the final state h (B, H)."""
@@ -93,25 +90,60 @@ def relevance(
     q_a, q_m = r_h.new_zeros(2, directions, steps, targets, batch, hidden)
     shares, share_m = r_h.new_zeros(2, directions, steps, targets, batch, 1)
     absorbed = r_h.new_zeros(directions, targets, batch)
-    given = [each for each in r_outputs if each is not None]
-    arriving = torch.stack(given).contiguous().unbind(2) if given else None  # for every step (D, K, B, H)
+    arriving = by_step(r_outputs)
     parts = [each.candidate() for each in weights]
     w = torch.stack([own for _, own, _, _ in parts])
     b_in, b_hn = (
         torch.stack([r_h.new_zeros(hidden) if bias is None else bias for bias in biases])
         for biases in zip(*((b_x, b_h) for _, _, b_x, b_h in parts), strict=True)
     )
+    work = Work(r_h, q_a, q_m, shares, share_m, absorbed)
+    _steps_back(tape, w, (b_in, b_hn), work, arriving, embedding, rule)
+    return [
+        Swept(
+            of_inputs(tape.x[i], q_a[i], shares[i], parts[i][0]),
+            (r_h[i],),
+            (q_a[i].sum(0) @ b_in[i] + q_m[i].sum(0) @ b_hn[i]).mul_(1 - rule.delta),
+            absorbed[i],
+        )
+        for i in range(directions)
+    ]
+
+
+class Work(NamedTuple):
+    """What the way back fills: relevance of the state, and for all steps q and the shares of both sums."""
+
+    r_h: Tensor  # (D, K, B, H)
+    q_a: Tensor  # (D, T, K, B, H)
+    q_m: Tensor  # (D, T, K, B, H)
+    share_a: Tensor  # (D, T, K, B, 1)
+    share_m: Tensor  # (D, T, K, B, 1)
+    absorbed: Tensor  # (D, K, B), by the stabiliser
+
+
+def _steps_back(
+    tape: Tape,
+    w: Tensor,
+    biases: tuple[Tensor, Tensor],
+    work: Work,
+    arriving: Sequence[Tensor] | None,
+    inputs: int,
+    rule: Rules,
+) -> None:
+    """The steps back by compiled kernels; only the matrix product is PyTorch's."""
+    r_h, q_a, q_m, shares, share_m, absorbed = work
+    directions, _, batch, hidden = r_h.shape
     ending = "single" if r_h.dtype == torch.float32 else "double"
     library = built("gru/steps.c", r_h.dtype).library
     back, onward = getattr(library, f"back_{ending}"), getattr(library, f"hidden_{ending}")
     d, k, b, n = (number(size) for size in r_h.shape)
     of_gates, of_m, of_states, of_q, of_shares = (number(each.stride(0)) for each in (tape.gates, tape.m, tape.h, q_a, shares))
     out = [number(stride) for stride in ((0, 0) if arriving is None else arriving[0].stride()[:2])]
-    settings = [*(ctypes.c_double(each) for each in (rule.epsilon, rule.returned, rule.delta)), number(embedding)]
+    settings = [*(ctypes.c_double(each) for each in (rule.epsilon, rule.returned, rule.delta)), number(inputs)]
     scratch = r_h.new_empty(6 * hidden)
-    fixed = [pointer(each) for each in (b_in, b_hn, r_h, absorbed, scratch)]
+    fixed = [pointer(each) for each in (*biases, r_h, absorbed, scratch)]
     views = [each.unbind(1) for each in (tape.gates, tape.m, tape.h, q_a, q_m, shares, share_m)]
-    for t, rows in reversed(list(enumerate(running(steps, batch, tape.lengths)))):
+    for t, rows in reversed(list(enumerate(running(q_a.shape[1], batch, tape.lengths)))):
         gates, m, h, a_t, m_t, s_a, s_m = (each[t] for each in views)
         count = number(rows)
         back(
@@ -121,18 +153,3 @@ def relevance(
         )  # fmt: skip
         product = torch.bmm(m_t[:, :, :rows].reshape(directions, -1, hidden), w)
         onward(d, k, b, count, n, pointer(product), pointer(h), of_states, pointer(s_m), of_shares, fixed[2])
-    return [
-        Swept(
-            _of_inputs(tape.x[i], q_a[i], shares[i], parts[i][0]),
-            (r_h[i],),
-            (q_a[i].sum(0) @ b_in[i] + q_m[i].sum(0) @ b_hn[i]).mul_(1 - rule.delta),
-            absorbed[i],
-        )
-        for i in range(directions)
-    ]
-
-
-def _of_inputs(x: Tensor, q: Tensor, shares: Tensor, u: Tensor) -> Tensor:
-    """R_x = x ⊙ (q U) + share, for all steps at once: x (T, B, E), q (T, K, B, H), shares (T, K, B, 1) to (K, T, B, E)."""
-    back = (q.view(-1, q.shape[-1]) @ u).view(*q.shape[:-1], u.shape[-1])
-    return torch.addcmul(shares, back, x[:, None]).transpose(0, 1)

@@ -20,6 +20,7 @@ from torch.nn.functional import linear
 from whence.recurrent.compiled import built, number, pointer
 from whence.recurrent.sequences import running
 from whence.recurrent.sweep import Swept
+from whence.recurrent.together import by_step, of_inputs, outputs
 from whence.recurrent.weights import LSTMWeights, lstm_gates
 from whence.rules.equations import Rules
 
@@ -36,11 +37,7 @@ class Tape(NamedTuple):
 
     def outputs(self) -> list[Tensor]:
         """For every direction the hidden state after every step (T, B, H), zero where the sequence has ended."""
-        found = self.h[:, 1:]
-        if self.lengths is not None:
-            steps = torch.arange(found.shape[1], device=found.device)
-            found = found * (steps[:, None] < self.lengths)[..., None]
-        return list(found)
+        return outputs(self.h, self.lengths)
 
     def final(self) -> list[tuple[Tensor, ...]]:
         """For every direction the final states h and c (B, H)."""
@@ -170,14 +167,13 @@ def relevance(
         r_h.new_zeros(directions, steps, targets, batch, 1),
         r_h.new_zeros(directions, targets, batch),
     )  # fmt: skip
-    given = [each for each in r_outputs if each is not None]
-    arriving = torch.stack(given).contiguous().unbind(2) if given else None  # for every step (D, K, B, H)
+    arriving = by_step(r_outputs)
     u, w, bias = _candidates(weights)
     steps_back = _compiled_back if tape.is_compiled else _plain_back
     steps_back(tape, w, bias, work, arriving, embedding + hidden, rule)
     return [
         Swept(
-            _of_inputs(tape.x[d], work.q[d], work.shares[d], u[d]),
+            of_inputs(tape.x[d], work.q[d], work.shares[d], u[d]),
             (r_h[d], r_c[d]),
             _of_bias(work.q[d], None if bias is None else bias[d, 0], rule),
             work.absorbed[d],
@@ -243,12 +239,6 @@ def _candidates(weights: Sequence[LSTMWeights]) -> tuple[list[Tensor], Tensor, T
     biases = [bias for _, _, bias in found if bias is not None]
     bias = torch.stack(biases)[:, None] if biases else None
     return [u for u, _, _ in found], torch.stack([w for _, w, _ in found]), bias
-
-
-def _of_inputs(x: Tensor, q: Tensor, shares: Tensor, u: Tensor) -> Tensor:
-    """R_x = x ⊙ (q U) + share, for all steps at once: x (T, B, E), q (T, K, B, H), shares (T, K, B, 1) to (K, T, B, E)."""
-    back = (q.view(-1, q.shape[-1]) @ u).view(*q.shape[:-1], u.shape[-1])
-    return torch.addcmul(shares, back, x[:, None]).transpose(0, 1)
 
 
 def _of_bias(q: Tensor, bias: Tensor | None, rule: Rules) -> Tensor:
