@@ -233,3 +233,9 @@ def test_doctor_says_which_path_and_why() -> None:
     done = run("doctor", WHENCE_COMPILED="0")
     assert done.returncode == 0, done.stderr
     assert "nn.LSTM on the CPU, float32: plain (WHENCE_COMPILED is 0)" in done.stdout
+
+
+def test_the_rule_for_products_is_an_option() -> None:
+    done = run("explain", "a fine film", "--product", "half", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["method"]["product"] == "half"

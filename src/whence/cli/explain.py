@@ -36,6 +36,15 @@ class MethodName(StrEnum):
     gi = "gi"
 
 
+class ProductName(StrEnum):
+    """The rules for products."""
+
+    all = "all"
+    half = "half"
+    prop = "prop"
+    abs = "abs"
+
+
 def explain(
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to explain; without any, lines of standard input.")] = None,
     file: Annotated[Path | None, typer.Option(help="A file with a text in every line.")] = None,
@@ -44,12 +53,13 @@ def explain(
     target: Annotated[str, typer.Option(help="A class, by name or number; predicted; or all.")] = "predicted",
     epsilon: Annotated[float, typer.Option(help="LRP's stabiliser.")] = 1e-3,
     delta: Annotated[float, typer.Option(help="The part of biases that LRP shares out.")] = 0.0,
+    product: Annotated[ProductName, typer.Option(help="LRP's rule for products with gates.")] = ProductName.all,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.terminal,
     output: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
 ) -> None:
     """Show which words spoke for a decision and which against it."""
     given = _texts(texts, file)
-    methods = _methods(method or [MethodName.lrp], epsilon, delta)
+    methods = _methods(method or [MethodName.lrp], epsilon, delta, product)
     pipeline = pipeline_of(model)
     from whence._explain import explain as explain_texts
 
@@ -93,12 +103,16 @@ def _decoded(content: bytes, name: str) -> str:
     return text
 
 
-def _methods(names: list[MethodName], epsilon: float, delta: float) -> "list[Method]":
+def _methods(names: list[MethodName], epsilon: float, delta: float, product: ProductName) -> "list[Method]":
     from whence.methods.gradient_input import GradientXInput
     from whence.methods.lrp import LRP
     from whence.methods.sensitivity import SensitivityAnalysis
 
-    made = {"lrp": lambda: LRP(epsilon=epsilon, delta=delta), "sa": SensitivityAnalysis, "gi": GradientXInput}
+    made = {
+        "lrp": lambda: LRP(epsilon=epsilon, delta=delta, product=product.value),
+        "sa": SensitivityAnalysis,
+        "gi": GradientXInput,
+    }
     return [made[name]() for name in names]
 
 
