@@ -29,6 +29,8 @@ def path(weights: Any, x: Tensor, *, product: Product) -> Path:
         return Path("reference", "only nn.LSTM and nn.GRU have a faster path")
     if product != "all" or (isinstance(weights, LSTMWeights) and weights.projection is not None):
         return Path("reference", "a projection, or another rule for products than the paper's, has no faster path")
+    if x.device.type == "cuda" and isinstance(weights, LSTMWeights) and x.dtype in compiled.PRECISIONS:
+        return Path("plain", "on a GPU PyTorch's own operations do the work")
     if x.device.type != "cpu" or x.dtype not in compiled.PRECISIONS:
         return Path("reference", f"there is no faster path for {x.dtype} on {x.device.type}")
     if isinstance(weights, GRUWeights):
@@ -90,7 +92,7 @@ class ReferenceLayer:
 
 
 class FastLayer:
-    """All directions at once, on the CPU."""
+    """All directions at once."""
 
     def __init__(
         self,
