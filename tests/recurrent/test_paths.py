@@ -1,5 +1,7 @@
 """Every faster path is the reference: on odd sizes, ragged batches, given states, all settings of the rule."""
 
+import subprocess
+import sys
 from collections.abc import Generator
 
 import pytest
@@ -232,3 +234,16 @@ def test_gru(method: LRP, ragged: bool, with_outputs: bool, sizes: tuple[int, in
             close(found.states[0], expected.states[0], tolerance)
             close(found.bias, expected.bias, tolerance)
             close(found.stabiliser, expected.stabiliser, tolerance)
+
+
+def test_loading_a_kernel_leaves_the_processors_numbers_alone() -> None:
+    """In a process of its own: a library linked with -ffast-math would make the smallest numbers zero everywhere."""
+    code = """
+import numpy as np, torch
+from whence.recurrent.compiled import built
+for source in ("lstm/steps.c", "gru/steps.c"):
+    for dtype in (torch.float32, torch.float64):
+        built(source, dtype)
+assert np.float64(5e-324) * np.float64(1.0) > 0 and float(torch.tensor([1e-40]) * 1) > 0
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
