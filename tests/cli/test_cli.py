@@ -224,6 +224,7 @@ def test_bench_measures_ratios_and_checks_first(tmp_path: Path) -> None:
         for key in ("lrp_over_forward", "lrp_over_gradient", "all_classes_over_one"):
             assert case[key] > 0
             assert len(case[f"{key}_spread"]) == 2
+    assert found["output_steps"]["loop_over_all"] > 0
     done = run("bench", "--device", "abacus")
     assert done.returncode == 2
     assert "device is 'abacus'" in done.stderr

@@ -96,6 +96,35 @@ def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Any]:
     return found
 
 
+class Tagger(nn.Module):
+    """Scores for every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.head = nn.LSTM(8, 16, batch_first=True), nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The scores (B, T, 3)."""
+        return self.head(self.encoder(x)[0])
+
+
+def measure_steps(steps: int = 100, *, device: str) -> dict[str, Any]:
+    """Every output step in one call, against a call for each."""
+    torch.manual_seed(0)
+    model, x = Tagger().to(device), torch.randn(2, steps, 8, device=device)
+    together = relevance(model, x, target=("all", 1)).relevance
+    at_once = min(_seconds(lambda: relevance(model, x, target=("all", 1)), device) for _ in range(3))
+    alone: list[Tensor] = []
+
+    def loop() -> None:
+        alone.extend(relevance(model, x, target=(step, 1)).relevance for step in range(steps))
+
+    spent = _seconds(loop, device)
+    if not torch.allclose(together, torch.stack(alone), rtol=1e-3, atol=1e-5):
+        raise InputError("all steps at once give another relevance than each on its own; no time is worth anything then")
+    return {"steps": steps, "loop_over_all": spent / at_once}
+
+
 def _require_right(model: Model, x: Tensor) -> None:
     """No time is printed of a result that is wrong: single precision against double."""
     found = relevance(model, x[:4], target=0, method=LRP(epsilon=0.1)).check()
@@ -136,6 +165,14 @@ def speed(
         for number, case in enumerate(chosen):
             progress(number, len(chosen))
             found.append(measure(case, device=device, repeats=repeats))
+        by_step = measure_steps(device=device)
     progress(len(chosen), len(chosen))
     machine = torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine()
-    return {"torch": torch.__version__, "machine": machine, "threads": 1, "repeats": repeats, "cases": found}
+    return {
+        "torch": torch.__version__,
+        "machine": machine,
+        "threads": 1,
+        "repeats": repeats,
+        "cases": found,
+        "output_steps": by_step,
+    }
