@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -84,19 +85,20 @@ def _test_set(directory: Path, model: str | Path | Pipeline) -> tuple[TestSet, d
             f"{pipeline.name} knows {len(pipeline.classes)} classes; SST's are five, from very negative to very positive"
         )
     trees = {split: read_split(directory, split) for split in SPLITS}["test"]  # all are read, so that damage is noticed
-    data = {"sha256": digest(directory), "is_official": digest(directory) == OFFICIAL}
+    sha256 = digest(directory)
+    data = {"sha256": sha256, "is_official": sha256 == OFFICIAL}
     return TestSet(pipeline, [tree.tokens for tree in trees], [tree.label for tree in trees]), data
 
 
 def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
     """All files at once, as a new folder; in one that exists they take the place of an earlier run's."""
     exists = folder.is_dir()
-    made = Path(tempfile.mkdtemp(dir=folder if exists else folder.absolute().parent, prefix=".whence-"))
+    made = (folder if exists else folder.absolute().parent) / f".whence-{secrets.token_hex(8)}"
+    made.mkdir()  # unlike tempfile's, with the user's own permissions, for it may become the folder itself
     try:
         for name, content in contents.items():
             (made / name).write_bytes(content)
         if not exists:
-            made.chmod(0o777 & ~_mask())
             made.rename(folder)
             return
         for name in FILES:
@@ -106,9 +108,3 @@ def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
                 (folder / name).unlink(missing_ok=True)
     finally:
         shutil.rmtree(made, ignore_errors=True)
-
-
-def _mask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

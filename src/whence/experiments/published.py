@@ -12,7 +12,6 @@ POSITION_WORDS, POSITION_SENTENCES = 19, 1104  # likewise in Fig. 4
 DELETIONS = 5
 RANDOM_RUNS = 10
 INTERVALS = 10
-TABLE_TARGET = "very positive"
 HEATMAPS = 21  # sentences in Fig. 1 and Fig. 2
 
 

@@ -16,7 +16,6 @@ from whence.data.sst import CLASSES
 from whence.experiments import published
 from whence.experiments.fig1_fig2_heatmaps import RULE, discussed
 from whence.experiments.fig4_position import distributions
-from whence.experiments.findings import CLOSE, REACH, TOP
 from whence.experiments.reproduction import Reproduction
 from whence.experiments.table1_words import overlap
 from whence.experiments.test_set import METHODS, NAMES
@@ -97,18 +96,15 @@ def report(found: Reproduction, contents: Mapping[str, bytes], seconds: Mapping[
         classes=found.test.pipeline.classes,
         sst_classes=CLASSES,
         model=found.test.pipeline.name,
-        record=found.test.pipeline.record,
         pictures=pictures,
         published=published,
         comparison=_comparison(found),
         tables=_tables(found),
-        overlap={method: overlap(found.words[-1][method], method) for method in ("lrp", "sa")},
         negators=_negators(found),
         rule=RULE,
         names=NAMES,
         order=ORDER,
         methods=METHODS,
-        settings={"close": CLOSE, "top": TOP, "reach": REACH},
         seconds=seconds,
         fingerprint=fingerprint(found.test.pipeline),
         versions=f"whence {whence.__version__}, PyTorch {torch.__version__}, Python {platform.python_version()}",

@@ -17,7 +17,7 @@ from whence.experiments.test_set import METHODS, TestSet, has_encoders
 from whence.explanation import Explanation
 
 Progress = Callable[[str, int, int], None]  # the part at work, how much of it is done, and of how much
-SIGNED_OR_NOT = ("sa", "lrp")  # the paper's two methods, which are applied for every class
+FOR_ALL_CLASSES = ("sa", "lrp")  # the paper's two methods, which Table 1 and Fig. 4 need for every class
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ def reproduction(test: TestSet, data: Mapping[str, Any], lexicon: Mapping[str, f
     by_label: dict[str, list[Explanation]] = {}
     with clock.part("explanations", len(METHODS) * count) as report:
         for name, method in METHODS.items():
-            if name in SIGNED_OR_NOT:
+            if name in FOR_ALL_CLASSES:
                 found = dict(
                     zip(long, test.explained_for_all(method, rows=long, encoders=encoders, report=report), strict=True)
                 )

@@ -154,19 +154,14 @@ def speed(
     *,
     repeats: int = 21,
     cases: Sequence[Case] | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Any]:
     """Measure every case, on one thread of the CPU or on the GPU; returns what `whence bench --json` writes."""
     if device not in CASES or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError(f"device is {device!r}; it is cpu, or cuda where PyTorch has one")
     chosen = CASES[device] if cases is None else cases
-    found: list[dict[str, Any]] = []
     with one_thread():
-        for number, case in enumerate(chosen):
-            progress(number, len(chosen))
-            found.append(measure(case, device=device, repeats=repeats))
+        found = [measure(case, device=device, repeats=repeats) for case in chosen]
         by_step = measure_steps(device=device)
-    progress(len(chosen), len(chosen))
     machine = torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine()
     return {
         "torch": torch.__version__,

@@ -152,4 +152,4 @@ def _steps_back(
             of_q, pointer(s_a), pointer(s_m), of_shares, fixed[3], fixed[4], *settings,
         )  # fmt: skip
         product = torch.bmm(m_t[:, :, :rows].reshape(directions, -1, hidden), w)
-        onward(d, k, b, count, n, pointer(product), pointer(h), of_states, pointer(s_m), of_shares, fixed[2])
+        onward(d, k, b, count, n, pointer(product), pointer(h), of_states, pointer(s_m), of_shares, fixed[2], number(1))

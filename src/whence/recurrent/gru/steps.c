@@ -85,17 +85,3 @@ void NAME(back)(long directions, long targets, long batch, long rows, long hidde
             }
         }
 }
-
-static void onward(long hidden, REAL share, const REAL *restrict h, const REAL *restrict product, REAL *restrict r_h) {
-    for (long j = 0; j < hidden; j++) r_h[j] += h[j] * product[j] + share;
-}
-
-/* r_h += h⁻ ⊙ (q_m W) + share, from the matrix product (D, K, rows, H). */
-void NAME(hidden)(long directions, long targets, long batch, long rows, long hidden, const REAL *product, const REAL *h_before,
-                  long state_stride, const REAL *shares, long shares_stride, REAL *r_h) {
-    for (long d = 0; d < directions; d++)
-        for (long k = 0; k < targets; k++)
-            for (long b = 0; b < rows; b++)
-                onward(hidden, shares[d * shares_stride + k * batch + b], h_before + d * state_stride + b * hidden,
-                       product + ((d * targets + k) * rows + b) * hidden, r_h + ((d * targets + k) * batch + b) * hidden);
-}

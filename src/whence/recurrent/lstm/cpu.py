@@ -230,7 +230,7 @@ def _compiled_back(
             found = torch.bmm(q[:, :, :rows].reshape(directions, -1, hidden), w)
         else:
             found = torch.bmm(q.view(directions, -1, hidden), w, out=product.view(directions, -1, hidden))
-        onward(d, k, b, count, n, pointer(found), pointer(h), of_states, at_share, of_shares, fixed[1])
+        onward(d, k, b, count, n, pointer(found), pointer(h), of_states, at_share, of_shares, fixed[1], number(0))
 
 
 def _candidates(weights: Sequence[LSTMWeights]) -> tuple[list[Tensor], Tensor, Tensor | None]:
