@@ -1,8 +1,10 @@
 """Every faster path is the reference: on odd sizes, ragged batches, given states, all settings of the rule."""
 
+import copy
 import subprocess
 import sys
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 import torch
@@ -11,14 +13,12 @@ from torch.testing import assert_close
 
 import whence
 from whence import LRP
-from whence.recurrent import compiled, dispatch
-from whence.recurrent.gru import cpu as gru_cpu
-from whence.recurrent.gru import reference as gru_reference
-from whence.recurrent.lstm import cpu, reference
-from whence.recurrent.weights import GRUWeights, LSTMWeights, lstm_weights
+from whence.interpreter.recurrence import GRU, LSTM
+from whence.recurrent import compiled, dispatch, native
+from whence.recurrent.weights import LSTMWeights, lstm_weights
 
 METHODS = [LRP(), LRP(delta=1.0), LRP(epsilon=0.1, delta=0.4, stabiliser="absorbed"), LRP(stabiliser="absorbed")]
-PATHS = ["plain", "compiled"]
+PATHS = [("lstm", "plain"), ("lstm", "compiled"), ("gru", "compiled")]
 
 
 @pytest.fixture
@@ -30,10 +30,16 @@ def unwritten_is_nan() -> Generator[None]:
     torch.use_deterministic_algorithms(before)
 
 
-class Case:
-    """Both directions of a layer with everything that can arrive at it."""
+CELLS = {"lstm": LSTM, "gru": GRU}
+SIZES = [(1, 1, 1, 1), (3, 5, 2, 4), (4, 63, 3, 5), (7, 65, 1, 3), (2, 127, 4, 2), (33, 3, 37, 3)]
 
-    def __init__(self, sizes: tuple[int, int, int, int], dtype: torch.dtype, *, ragged: bool, bias: bool = True) -> None:
+
+class Case:
+    """Both directions of a layer with everything that can arrive at it: sizes are embedding, state, batch and steps."""
+
+    def __init__(
+        self, cell: str, sizes: tuple[int, int, int, int], dtype: torch.dtype, *, ragged: bool = False, bias: bool = True
+    ) -> None:
         embedding, hidden, batch, steps = sizes
         generator = torch.Generator().manual_seed(sum(sizes))
 
@@ -41,54 +47,47 @@ class Case:
             drawn = torch.randn(*shape, generator=generator, dtype=torch.float64) / 3
             return (drawn * (torch.rand(*shape, generator=generator) > 0.1)).to(dtype)
 
-        def weights() -> LSTMWeights:
-            parts = [numbers(4 * hidden, embedding), numbers(4 * hidden, hidden)]
-            return lstm_weights(*parts, *([numbers(4 * hidden), numbers(4 * hidden)] if bias else []), has_biases=bias)
-
-        self.weights = [weights(), weights()]
-        self.x = [numbers(steps, batch, embedding) for _ in range(2)]
-        self.states = [(numbers(batch, hidden), numbers(batch, hidden)) for _ in range(2)]
+        self.cell, rows = CELLS[cell], {"lstm": 4, "gru": 3}[cell] * hidden
+        parts = [[numbers(rows, embedding), numbers(rows, hidden), numbers(rows), numbers(rows)] for _ in range(2)]
+        self.weights = [self.cell.weights(*(own if bias else own[:2]), has_biases=bias) for own in parts]
+        self.x = numbers(steps, batch, embedding)
+        count = {"lstm": 2, "gru": 1}[cell]
+        self.states = [numbers(2, batch, hidden) for _ in range(count)]
         self.lengths = torch.linspace(steps, 1, batch).round().long() if ragged else None
-        self.r_outputs = [numbers(3, steps, batch, hidden) for _ in range(2)]
-        self.r_states = [(numbers(3, batch, hidden), numbers(3, batch, hidden)) for _ in range(2)]
+        self.r_outputs: Tensor | None = numbers(3, steps, batch, 2 * hidden)
+        self.r_states = [numbers(3, 2, batch, hidden) for _ in range(count)]
         if self.lengths is not None:
             active = (torch.arange(steps)[:, None] < self.lengths)[..., None]
-            self.x, self.r_outputs = [x * active for x in self.x], [r * active for r in self.r_outputs]
+            self.x, self.r_outputs = self.x * active, self.r_outputs * active
 
-    def check(self, method: LRP, name: str, tolerance: float, *, with_outputs: bool = True) -> None:
-        if name == "compiled" and compiled.built("lstm/steps.c", self.x[0].dtype).library is None:
-            pytest.skip("no C compiler")
-        is_compiled = name == "compiled"
-        tape = cpu.forward(self.x, self.weights, states=self.states, lengths=self.lengths, compiled=is_compiled)
-        given = self.r_outputs if with_outputs else [None, None]
-        swept = cpu.relevance(tape, self.weights, r_outputs=given, r_states=self.r_states, rule=method.rule)
-        for d, found in enumerate(swept):
-            plain = reference.forward(
-                self.x[d].double(),
-                _double(self.weights[d]),
-                states=tuple(s.double() for s in self.states[d]),
-                lengths=self.lengths,
-            )
-            r_outputs = self.r_outputs[d].double() * with_outputs
-            expected = reference.relevance(
-                plain,
-                _double(self.weights[d]),
-                r_outputs=r_outputs,
-                r_states=tuple(r.double() for r in self.r_states[d]),
-                rule=method.rule,
-            )
-            close(tape.outputs()[d], plain.outputs(), tolerance)
-            for mine, theirs in zip(tape.final()[d], plain.final(), strict=True):
-                close(mine, theirs, tolerance)
-            close(found.x, expected.x, tolerance)
-            for mine, theirs in zip(found.states, expected.states, strict=True):
-                close(mine, theirs, tolerance)
-            close(found.bias, expected.bias, tolerance)
-            close(found.stabiliser, expected.stabiliser, tolerance)
+    def layer(self, name: str) -> Any:
+        if name == "compiled":
+            if native.kernels(self.weights[0], self.x.dtype).library is None:
+                pytest.skip("no C compiler")
+            return native.NativeLayer(self.x, self.weights, self.states, self.lengths)
+        return dispatch.DirectionsLayer(self.cell, self.x, self.weights, self.states, self.lengths, plainly=name == "plain")
 
+    def double(self) -> "Case":
+        made = copy.copy(self)
+        made.weights = [type(own)(*(None if each is None else each.double() for each in own)) for own in self.weights]
+        made.x, made.states = self.x.double(), [state.double() for state in self.states]
+        made.r_outputs = None if self.r_outputs is None else self.r_outputs.double()
+        made.r_states = [r.double() for r in self.r_states]
+        return made
 
-def _double(weights: LSTMWeights) -> LSTMWeights:
-    return LSTMWeights(*(None if each is None else each.double() for each in weights))
+    def check(self, method: LRP, name: str, tolerance: float, *, direction: int | None = None, by_step: bool = False) -> None:
+        exact = self.double()
+        mine, theirs = self.layer(name), exact.layer("reference")
+        close(mine.outputs(), theirs.outputs(), tolerance)
+        for found, expected in zip(mine.final(), theirs.final(), strict=True):
+            close(found, expected, tolerance)
+        settings = {"direction": direction, "by_step": by_step}
+        swept = mine.relevance(self.r_outputs, self.r_states, method.rule, **settings)
+        right = theirs.relevance(exact.r_outputs, exact.r_states, method.rule, **settings)
+        for found, expected in zip((swept.x, *swept.states), (right.x, *right.states), strict=True):
+            close(found, expected, tolerance)
+        close(swept.bias, right.bias, tolerance)
+        close(swept.stabiliser, right.stabiliser, tolerance)
 
 
 def close(found: Tensor, expected: Tensor, tolerance: float) -> None:
@@ -98,38 +97,55 @@ def close(found: Tensor, expected: Tensor, tolerance: float) -> None:
 
 
 @pytest.mark.usefixtures("unwritten_is_nan")
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize(("cell", "name"), PATHS)
 @pytest.mark.parametrize("method", METHODS, ids=str)
 @pytest.mark.parametrize("ragged", [False, True])
-@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (3, 5, 2, 4), (4, 63, 3, 5), (7, 65, 1, 3), (2, 127, 4, 2)], ids=str)
-def test_double_precision(name: str, method: LRP, ragged: bool, sizes: tuple[int, int, int, int]) -> None:
-    Case(sizes, torch.float64, ragged=ragged).check(method, name, 1e-10)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_double_precision(cell: str, name: str, method: LRP, ragged: bool, sizes: tuple[int, int, int, int]) -> None:
+    Case(cell, sizes, torch.float64, ragged=ragged).check(method, name, 1e-10)
 
 
 @pytest.mark.usefixtures("unwritten_is_nan")
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize(("cell", "name"), PATHS)
 @pytest.mark.parametrize(
     "method", [LRP(epsilon=0.1), LRP(epsilon=0.1, delta=1.0), LRP(epsilon=0.1, stabiliser="absorbed")], ids=str
 )
 @pytest.mark.parametrize("ragged", [False, True])
-@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (60, 60, 5, 9), (4, 63, 3, 5), (7, 65, 1, 3), (2, 127, 4, 2)], ids=str)
-def test_single_precision(name: str, method: LRP, ragged: bool, sizes: tuple[int, int, int, int]) -> None:
+@pytest.mark.parametrize("sizes", [(60, 60, 5, 9), *SIZES], ids=str)
+def test_single_precision(cell: str, name: str, method: LRP, ragged: bool, sizes: tuple[int, int, int, int]) -> None:
     """Against the reference in double precision; ε is large, for a small one magnifies rounding whatever the path."""
-    Case(sizes, torch.float32, ragged=ragged).check(method, name, 1e-4)
+    Case(cell, sizes, torch.float32, ragged=ragged).check(method, name, 1e-4)
 
 
-@pytest.mark.parametrize("name", PATHS)
-def test_without_biases_and_without_relevance_at_outputs(name: str) -> None:
-    for method in METHODS:
-        Case((4, 6, 3, 5), torch.float64, ragged=True, bias=False).check(method, name, 1e-10)
-        Case((4, 6, 3, 5), torch.float64, ragged=False).check(method, name, 1e-10, with_outputs=False)
+@pytest.mark.usefixtures("unwritten_is_nan")
+@pytest.mark.parametrize(("cell", "name"), PATHS)
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_what_a_caller_may_ask_for(cell: str, name: str, method: LRP, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No biases, no relevance at the outputs, samples first in memory, one direction, sums by step, segments, threads."""
+    for ragged in (False, True):
+        case = Case(cell, (4, 6, 3, 5), torch.float64, ragged=ragged, bias=False)
+        case.check(method, name, 1e-10)
+        case = Case(cell, (4, 6, 9, 5), torch.float64, ragged=ragged)
+        for direction in (None, 0, 1):
+            for by_step in (False, True):
+                case.check(method, name, 1e-10, direction=direction, by_step=by_step)
+        case.x = case.x.transpose(0, 1).contiguous().transpose(0, 1)
+        case.check(method, name, 1e-10)
+        case.x = case.x.permute(2, 0, 1).contiguous().permute(1, 2, 0)  # and features last of all
+        case.check(method, name, 1e-10)
+        with monkeypatch.context() as patch:
+            patch.setattr(native, "TAPE", 12000)
+            case.check(method, name, 1e-10)
+            patch.setattr(native, "WORTH_A_THREAD", 1)
+            patch.setattr(torch, "get_num_threads", lambda: 2)
+            case.check(method, name, 1e-10)
+        case.r_outputs = None
+        case.check(method, name, 1e-10)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_kernels_activations_are_pytorchs(dtype: torch.dtype) -> None:
     """One cell with the wanted numbers as its sums: i and o wide open, the candidate a, so that h = tanh(tanh(a))."""
-    if compiled.built("lstm/steps.c", dtype).library is None:
-        pytest.skip("no C compiler")
     a = torch.cat([torch.linspace(-30, 30, 301), torch.tensor([0.0, -0.0, 1e-8, -1e-3, 0.09, 0.11, 1e4, -1e4])]).to(dtype)
     weights = LSTMWeights(
         torch.tensor([[0.0], [0.0], [1.0], [0.0]]).to(dtype),
@@ -137,11 +153,12 @@ def test_the_kernels_activations_are_pytorchs(dtype: torch.dtype) -> None:
         torch.tensor([50.0, 0, 0, 50.0]).to(dtype),
         None,
     )
-    zero = torch.zeros(len(a), 1, dtype=dtype)
-    tape = cpu.forward([a[None, :, None]], [weights], states=[(zero, zero)], lengths=None)
-    assert tape.is_compiled
+    if native.kernels(weights, dtype).library is None:
+        pytest.skip("no C compiler")
+    zero = torch.zeros(1, len(a), 1, dtype=dtype)
+    layer = native.NativeLayer(a[None, :, None], [weights], [zero, zero], None)
     tolerance = 4 * torch.finfo(dtype).eps
-    assert_close(tape.final()[0][0][:, 0], a.tanh().tanh(), rtol=tolerance, atol=tolerance)
+    assert_close(layer.final()[0][0, :, 0], a.tanh().tanh(), rtol=tolerance, atol=tolerance)
 
 
 def test_a_layer_says_which_path_it_takes_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,48 +209,6 @@ def test_the_same_through_the_public_door(monkeypatch: pytest.MonkeyPatch) -> No
     compiled.built.cache_clear()
     assert_close(found["1"], slow, rtol=1e-9, atol=1e-11)
     assert_close(found["0"], slow, rtol=1e-9, atol=1e-11)
-
-
-@pytest.mark.usefixtures("unwritten_is_nan")
-@pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("ragged", [False, True])
-@pytest.mark.parametrize("with_outputs", [False, True])
-@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (3, 5, 2, 4), (4, 63, 3, 5), (7, 65, 1, 3), (2, 127, 4, 2)], ids=str)
-@pytest.mark.parametrize("bias", [False, True])
-def test_gru(method: LRP, ragged: bool, with_outputs: bool, sizes: tuple[int, int, int, int], bias: bool) -> None:
-    for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-3)):
-        if compiled.built("gru/steps.c", dtype).library is None:
-            pytest.skip("no C compiler")
-        if dtype == torch.float32 and method.epsilon < 0.1:
-            continue  # a small ε magnifies rounding whatever the path
-        case = Case(sizes, dtype, ragged=ragged)
-        hidden = sizes[1]
-        weights = [
-            GRUWeights(
-                own.input[: 3 * hidden],
-                own.hidden[: 3 * hidden],
-                *([own.bias[: 3 * hidden], own.bias[hidden:]] if bias else [None, None]),
-            )
-            for own in case.weights
-        ]
-        states, r_states = [own[:1] for own in case.states], [own[:1] for own in case.r_states]
-        tape = gru_cpu.forward(case.x, weights, states=states, lengths=case.lengths)
-        given = case.r_outputs if with_outputs else [None, None]
-        for d, found in enumerate(gru_cpu.relevance(tape, weights, r_outputs=given, r_states=r_states, rule=method.rule)):
-            exact = GRUWeights(*(None if each is None else each.double() for each in weights[d]))
-            plain = gru_reference.forward(case.x[d].double(), exact, states=(states[d][0].double(),), lengths=case.lengths)
-            expected = gru_reference.relevance(
-                plain,
-                exact,
-                r_outputs=case.r_outputs[d].double() * with_outputs,
-                r_states=(r_states[d][0].double(),),
-                rule=method.rule,
-            )
-            close(tape.outputs()[d], plain.outputs(), tolerance)
-            close(found.x, expected.x, tolerance)
-            close(found.states[0], expected.states[0], tolerance)
-            close(found.bias, expected.bias, tolerance)
-            close(found.stabiliser, expected.stabiliser, tolerance)
 
 
 def test_loading_a_kernel_leaves_the_processors_numbers_alone() -> None:

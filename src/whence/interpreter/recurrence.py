@@ -9,11 +9,11 @@ from torch import Tensor
 
 from whence.interpreter.rule import Arriving, Refused, Rule
 from whence.interpreter.trace import Step, Value
-from whence.recurrent.dispatch import Layer, run_layer
+from whence.recurrent.dispatch import Chosen, run_layer
 from whence.recurrent.gru import reference as gru
 from whence.recurrent.lstm import reference as lstm
 from whence.recurrent.rnn import reference as rnn
-from whence.recurrent.sequences import Packing, reverse
+from whence.recurrent.sequences import Packing
 from whence.recurrent.sweep import Swept
 from whence.recurrent.weights import by_layer, gru_weights, lstm_weights, rnn_weights
 
@@ -51,10 +51,6 @@ class Call(NamedTuple):
     def directions(self) -> int:
         """1, or 2 for a bidirectional layer."""
         return len(self.layers[0])
-
-    def ordered(self, padded: Tensor, direction: int) -> Tensor:
-        """A (..., T, B, ·) tensor in the order in which a direction reads it, or back from it."""
-        return reverse(padded, self.lengths) if direction else padded
 
     def boundaries(self, carried: Sequence[Tensor], direction: int) -> Tensor:
         """The relevance (K, T + 1, B, ·) of each state before every step a direction takes, as (K, B, T + 1) over the words."""
@@ -107,14 +103,13 @@ class Recurrence(Rule):
         call = self.read(self.cell, *args, **kwargs)
         x = call.to_steps(tensor(call.data))
         initial = [tensor(state)[None] if call.is_cell else tensor(state) for state in call.states]
-        layers: list[Layer] = []
+        layers: list[Chosen] = []
         for k, directions in enumerate(call.layers):
-            states = [tuple(state[k * call.directions + d] for state in initial) for d in range(call.directions)]
-            ordered = [call.ordered(x, d) for d in range(call.directions)]
-            layers.append(run_layer(self.cell, ordered, directions, states, call.lengths, product=step.product))
-            x = torch.cat([call.ordered(each, d) for d, each in enumerate(layers[-1].outputs())], dim=-1)
+            states = [state[k * call.directions : (k + 1) * call.directions] for state in initial]
+            layers.append(run_layer(self.cell, x, directions, states, call.lengths, product=step.product))
+            x = layers[-1].outputs()
         step.saved = call, layers
-        finals = [torch.stack(each) for each in zip(*(final for layer in layers for final in layer.final()), strict=True)]
+        finals = [torch.cat(each) for each in zip(*(layer.final() for layer in layers), strict=True)]
         if call.is_cell:
             return finals[0][0] if len(finals) == 1 else tuple(final[0] for final in finals)
         return call.from_steps(x), *finals
@@ -138,25 +133,22 @@ class Recurrence(Rule):
     def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
         call, layers = step.saved
         r_x, r_states = self._arrived(step, arriving)
-        r_initial: list[tuple[Tensor, ...]] = []
+        r_initial: list[Sequence[Tensor]] = []
         keep = sweep.memory is not None and not call.is_cell
         for k in reversed(range(len(layers))):
-            parts = None
-            if r_x is not None:
-                parts = [call.ordered(part, d) for d, part in enumerate(r_x.chunk(call.directions, dim=-1))]
-            own = [tuple(r[:, k * call.directions + d] for r in r_states) for d in range(call.directions)]
-            swept = layers[k].relevance(parts, own, sweep.rule, keep=keep)
-            for d, each in enumerate(swept):
-                part = "" if call.is_cell else f"l{k}_reverse" if d else f"l{k}"
-                sweep.book_columns(step, "bias", each.bias, step.outputs[-1], part=part)
-                sweep.book_columns(step, "stabiliser", each.stabiliser, step.outputs[-1], part=part)
-                if each.carried:
-                    sweep.remember(step, call.boundaries(each.carried, d), step.outputs[-1], part=part)
+            own = [r[:, k * call.directions : (k + 1) * call.directions] for r in r_states]
             only = sweep.direction if k == 0 and call.directions == 2 else None
-            r_x = torch.stack([call.ordered(each.x, d) for d, each in enumerate(swept) if only in (None, d)]).sum(0)
-            r_initial = [each.states for each in swept] + r_initial
+            swept = layers[k].relevance(r_x, own, sweep.rule, direction=only, keep=keep)
+            for d in range(call.directions):
+                part = "" if call.is_cell else f"l{k}_reverse" if d else f"l{k}"
+                sweep.book_columns(step, "bias", swept.bias[d], step.outputs[-1], part=part)
+                sweep.book_columns(step, "stabiliser", swept.stabiliser[d], step.outputs[-1], part=part)
+                if swept.carried:
+                    sweep.remember(step, call.boundaries(swept.carried[d], d), step.outputs[-1], part=part)
+            r_x = swept.x
+            r_initial = [swept.states, *r_initial]
         assert r_x is not None
-        self._hand_on(step, sweep, r_x, [torch.stack(each, dim=1) for each in zip(*r_initial, strict=True)])
+        self._hand_on(step, sweep, r_x, [torch.cat(each, dim=1) for each in zip(*r_initial, strict=True)])
 
     def _arrived(self, step: Step, arriving: Sequence[Arriving | None]) -> tuple[Tensor | None, list[Tensor]]:
         """The relevance of the last layer's outputs (K, T, B, ·) and of all final states (K, layers · directions, B, ·)."""

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 # Sums in any order and no traps, so that loops become vector instructions. Not -ffast-math: a library linked with that switches
 # the whole process to numbers without subnormals as soon as it is loaded.
@@ -48,7 +47,7 @@ def built(source: str, dtype: torch.dtype) -> Built:
     if compiler is None:
         return Built(None, "there is no C compiler")
     name, numbers = PRECISIONS[dtype]
-    text = b"".join((files("whence.recurrent") / part).read_bytes() for part in ("numbers.h", source))
+    text = b"".join((files("whence.recurrent") / part).read_bytes() for part in ("numbers.h", "matrices.h", "layer.h", source))
     defines = (*(f"-D{each}" for each in numbers), f"-DNAME(x)=x##_{name}")
     key = hashlib.sha256(text + repr((FLAGS, defines, compiler, platform.machine(), _processor())).encode()).hexdigest()[:16]
     try:
@@ -82,13 +81,3 @@ def _compile(compiler: str, text: bytes, defines: tuple[str, ...], path: Path) -
         command = [compiler, *FLAGS, *defines, str(source), "-o", str(made), "-lm"]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         os.replace(made, path)
-
-
-def pointer(tensor: Tensor | None) -> ctypes.c_void_p:
-    """The address of a tensor's numbers, or none."""
-    return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
-
-
-def number(value: int) -> ctypes.c_long:
-    """A whole number as C takes it."""
-    return ctypes.c_long(value)

@@ -1,19 +1,19 @@
 """Which path a recurrent layer takes, and why: the readable reference, or a faster one that is tested against it."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from whence.recurrent import compiled
-from whence.recurrent.gru import cpu as gru_cpu
-from whence.recurrent.lstm import cpu as lstm_cpu
+from whence.recurrent.compiled import PRECISIONS
+from whence.recurrent.layer import Layer, SweptLayer
+from whence.recurrent.lstm import plain
+from whence.recurrent.native import NativeLayer, kernels
+from whence.recurrent.sequences import reverse
 from whence.recurrent.sweep import Swept
 from whence.recurrent.weights import GRUWeights, LSTMWeights
 from whence.rules.equations import Product, Rules
-
-States = Sequence[tuple[Tensor, ...]]  # for every direction
 
 
 class Path(NamedTuple):
@@ -29,112 +29,119 @@ def path(weights: Any, x: Tensor, *, product: Product) -> Path:
         return Path("reference", "only nn.LSTM and nn.GRU have a faster path")
     if product != "all" or (isinstance(weights, LSTMWeights) and weights.projection is not None):
         return Path("reference", "a projection, or another rule for products than the paper's, has no faster path")
-    if x.device.type == "cuda" and isinstance(weights, LSTMWeights) and x.dtype in compiled.PRECISIONS:
-        return Path("plain", "on a GPU PyTorch's own operations do the work")
-    if x.device.type != "cpu" or x.dtype not in compiled.PRECISIONS:
+    if x.device.type not in ("cpu", "cuda") or x.dtype not in PRECISIONS:
         return Path("reference", f"there is no faster path for {x.dtype} on {x.device.type}")
-    if isinstance(weights, GRUWeights):
-        built = compiled.built("gru/steps.c", x.dtype)
-        return Path("reference" if built.library is None else "compiled", built.reason)
-    built = compiled.built("lstm/steps.c", x.dtype)
-    return Path("plain" if built.library is None else "compiled", built.reason)
+    slower = "plain" if isinstance(weights, LSTMWeights) else "reference"
+    if x.device.type == "cuda":
+        return Path(slower, "on a GPU PyTorch's own operations do the work")
+    found = kernels(weights, x.dtype)
+    return Path(slower if found.library is None else "compiled", found.reason)
 
 
-class Layer(Protocol):
-    """What one layer's forward pass kept, for all directions, and the way back through it."""
-
-    def outputs(self) -> list[Tensor]:
-        """For every direction the hidden state after every step (T, B, ·)."""
-        ...
-
-    def final(self) -> list[tuple[Tensor, ...]]:
-        """For every direction the final states (B, ·)."""
-        ...
-
-    def relevance(self, r_outputs: Sequence[Tensor] | None, r_states: States, rule: Rules, *, keep: bool) -> list[Swept]:
-        """For every direction where relevance went; without `r_outputs` none arrives at the outputs of steps."""
-        ...
-
-
-class ReferenceLayer:
-    """A direction at a time, step by step."""
+class DirectionsLayer:
+    """Directions that each read x in an order of their own, by the reference or the plain path, brought into that of time."""
 
     def __init__(
-        self,
-        cell: Any,
-        x: Sequence[Tensor],
-        weights: Sequence[Any],
-        states: States,
-        lengths: Tensor | None,
+        self, cell: Any, x: Tensor, weights: Sequence[Any], states: Sequence[Tensor], lengths: Tensor | None, *, plainly: bool
     ) -> None:
-        self.cell, self.weights = cell, weights
-        self.tapes = [
-            cell.forward(own, each, states=state, lengths=lengths) for own, each, state in zip(x, weights, states, strict=True)
-        ]
+        self.cell, self.weights, self.lengths, self.is_plain = cell, weights, lengths, plainly
+        given = [self._ordered(x, d) for d in range(len(weights))]
+        starts = list(zip(*(state.unbind(0) for state in states), strict=True))
+        if plainly:
+            self.tape = plain.forward(given, weights, states=starts, lengths=lengths)
+            self.tapes = []
+        else:
+            self.tapes = [
+                cell.forward(own, each, states=start, lengths=lengths)
+                for own, each, start in zip(given, weights, starts, strict=True)
+            ]
 
-    def outputs(self) -> list[Tensor]:
-        """For every direction the hidden state after every step (T, B, ·)."""
-        return [tape.outputs() for tape in self.tapes]
+    def _ordered(self, padded: Tensor, d: int) -> Tensor:
+        """A (..., T, B, ·) tensor in the order in which a direction reads it, or back from it."""
+        return reverse(padded, self.lengths) if d else padded
 
-    def final(self) -> list[tuple[Tensor, ...]]:
-        """For every direction the final states (B, ·)."""
-        return [tape.final() for tape in self.tapes]
+    def outputs(self) -> Tensor:
+        """The hidden state of every direction after every step (T, B, D·H), zero where a sequence has ended."""
+        own = self.tape.outputs() if self.is_plain else [tape.outputs() for tape in self.tapes]
+        return torch.cat([self._ordered(each, d) for d, each in enumerate(own)], dim=-1)
 
-    def relevance(self, r_outputs: Sequence[Tensor] | None, r_states: States, rule: Rules, *, keep: bool) -> list[Swept]:
-        """For every direction where relevance went."""
-        if r_outputs is None:
-            targets = len(r_states[0][0])
-            r_outputs = [each.new_zeros(targets, *each.shape) for each in self.outputs()]
-        return [
-            self.cell.relevance(tape, own, r_outputs=arrived, r_states=states, rule=rule, keep=keep)
-            for tape, own, arrived, states in zip(self.tapes, self.weights, r_outputs, r_states, strict=True)
-        ]
+    def final(self) -> Sequence[Tensor]:
+        """The final states (D, B, ·) each."""
+        own = self.tape.final() if self.is_plain else [tape.final() for tape in self.tapes]
+        return [torch.stack(each) for each in zip(*own, strict=True)]
 
-
-class FastLayer:
-    """All directions at once."""
-
-    def __init__(
+    def relevance(
         self,
-        slow: Callable[[], ReferenceLayer],
-        x: Sequence[Tensor],
-        weights: Sequence[Any],
-        states: States,
-        lengths: Tensor | None,
+        r_outputs: Tensor | None,
+        r_states: Sequence[Tensor],
+        rule: Rules,
         *,
-        compiled: bool,
-    ) -> None:
-        self.slow, self.weights = slow, weights
-        self.path: Any = lstm_cpu if isinstance(weights[0], LSTMWeights) else gru_cpu
-        settings = {"compiled": compiled} if self.path is lstm_cpu else {}
-        self.tape = self.path.forward(x, weights, states=states, lengths=lengths, **settings)
+        direction: int | None,
+        by_step: bool,
+        keep: bool = False,
+    ) -> SweptLayer:
+        """Hand back relevance; with `keep`, also what every state carried on the way."""
+        parts = None
+        if r_outputs is not None:
+            parts = [self._ordered(part, d) for d, part in enumerate(r_outputs.chunk(len(self.weights), dim=-1))]
+        ends = list(zip(*(each.unbind(1) for each in r_states), strict=True))
+        if self.is_plain:
+            swept = plain.relevance(self.tape, self.weights, r_outputs=parts, r_states=ends, rule=rule)
+        else:
+            swept = self._by_reference(parts, ends, rule, keep=keep)
+        r_x = torch.stack([self._ordered(each.x, d) for d, each in enumerate(swept) if direction in (None, d)]).sum(0)
+        return SweptLayer(
+            r_x.sum(-1, keepdim=True) if by_step else r_x,
+            [torch.stack(each, dim=1) for each in zip(*(each.states for each in swept), strict=True)],
+            torch.stack([each.bias for each in swept]),
+            torch.stack([each.stabiliser for each in swept]),
+            [each.carried for each in swept if each.carried],
+        )
 
-    def outputs(self) -> list[Tensor]:
-        """For every direction the hidden state after every step (T, B, H)."""
-        return self.tape.outputs()
+    def _by_reference(self, parts: Sequence[Tensor] | None, ends: Sequence[Any], rule: Rules, *, keep: bool) -> list[Swept]:
+        if parts is None:
+            parts = [tape.h.new_zeros(len(end[0]), *tape.outputs().shape) for tape, end in zip(self.tapes, ends, strict=True)]
+        return [
+            self.cell.relevance(tape, own, r_outputs=arrived, r_states=end, rule=rule, keep=keep)
+            for tape, own, arrived, end in zip(self.tapes, self.weights, parts, ends, strict=True)
+        ]
 
-    def final(self) -> list[tuple[Tensor, ...]]:
-        """For every direction the final states (B, H)."""
-        return self.tape.final()
 
-    def relevance(self, r_outputs: Sequence[Tensor] | None, r_states: States, rule: Rules, *, keep: bool) -> list[Swept]:
-        """For every direction where relevance went; every state's own is kept by the reference alone."""
-        if keep or rule.epsilon == 0:  # without a stabiliser, 0 / 0 needs a look at every number
-            return self.slow().relevance(r_outputs, r_states, rule, keep=keep)
-        arrived = [None] * len(self.weights) if r_outputs is None else r_outputs
-        return self.path.relevance(self.tape, self.weights, r_outputs=arrived, r_states=r_states, rule=rule)
+class Chosen:
+    """A layer on its path; what only the reference can tell is asked of the reference."""
+
+    def __init__(self, layer: Layer, slow: Callable[[], DirectionsLayer]) -> None:
+        self.outputs, self.final, self._layer, self._slow = layer.outputs, layer.final, layer, slow
+
+    def relevance(
+        self,
+        r_outputs: Tensor | None,
+        r_states: Sequence[Tensor],
+        rule: Rules,
+        *,
+        direction: int | None = None,
+        by_step: bool = False,
+        keep: bool = False,
+    ) -> SweptLayer:
+        """Hand back relevance; without a stabiliser, 0 / 0 needs a look at every number, which the reference takes."""
+        if keep or rule.epsilon == 0:
+            return self._slow().relevance(r_outputs, r_states, rule, direction=direction, by_step=by_step, keep=keep)
+        return self._layer.relevance(r_outputs, r_states, rule, direction=direction, by_step=by_step)
 
 
 def run_layer(
-    cell: Any, x: Sequence[Tensor], weights: Sequence[Any], states: States, lengths: Tensor | None, *, product: Product
-) -> Layer:
-    """Run a layer's directions, each over x (T, B, E) in its own order, on the path that is best for it."""
-    chosen = path(weights[0], x[0], product=product)
+    cell: Any, x: Tensor, weights: Sequence[Any], states: Sequence[Tensor], lengths: Tensor | None, *, product: Product
+) -> Chosen:
+    """Run all directions of a layer over x (T, B, E) from states (D, B, ·) each, on the path that is best for it."""
+    chosen = path(weights[0], x, product=product).name
+    if any(each.dtype != x.dtype for each in states):
+        chosen = "reference"
 
-    def slow() -> ReferenceLayer:
-        return ReferenceLayer(cell, x, weights, states, lengths)
+    def slow(*, plainly: bool = False) -> DirectionsLayer:
+        return DirectionsLayer(cell, x, weights, states, lengths, plainly=plainly)
 
-    if chosen.name == "reference" or any(each.dtype != x[0].dtype for state in states for each in state):
-        return slow()
+    if chosen == "reference":
+        layer = slow()
+        return Chosen(layer, lambda: layer)
     with torch.no_grad():
-        return FastLayer(slow, x, weights, states, lengths, compiled=chosen.name == "compiled")
+        return Chosen(NativeLayer(x, weights, states, lengths) if chosen == "compiled" else slow(plainly=True), slow)

@@ -1,4 +1,4 @@
-/* What the kernels share: numbers of one precision, their activations, and the step to h⁻. compiled.py puts it before each. */
+/* Numbers of one precision and their activations, in a form that becomes vector instructions. */
 
 #include <stdint.h>
 
@@ -23,17 +23,4 @@ static inline REAL hyperbolic(REAL z) {
     return square < (REAL)NEAR ? near : far;
 }
 
-static void onward(long hidden, REAL keep, REAL share, const REAL *restrict h, const REAL *restrict product, REAL *restrict r_h) {
-    for (long j = 0; j < hidden; j++) r_h[j] = keep * r_h[j] + h[j] * product[j] + share;
-}
-
-/* r_h = h⁻ ⊙ (q W) + share, from the matrix product (D, K, rows, H); added to what r_h holds if it is to be kept. */
-void NAME(hidden)(long directions, long targets, long batch, long rows, long hidden, const REAL *product, const REAL *h_before,
-                  long state_stride, const REAL *shares, long shares_stride, REAL *r_h, long is_kept) {
-    for (long d = 0; d < directions; d++)
-        for (long k = 0; k < targets; k++)
-            for (long b = 0; b < rows; b++)
-                onward(hidden, (REAL)is_kept, shares[d * shares_stride + k * batch + b], h_before + d * state_stride + b * hidden,
-                       product + ((d * targets + k) * rows + b) * hidden, r_h + ((d * targets + k) * batch + b) * hidden);
-}
-
+static inline REAL sign(REAL z) { return z >= 0 ? (REAL)1 : (REAL)-1; }

@@ -1,87 +1,140 @@
-/* One step of both directions of a GRU layer, forward and back: everything but the matrix products, in one pass.
+/* The steps of a GRU layer, forward and back. What they compute is written in reference.py; with r what arrives at h,
  *
- * Compiled twice by compiled.py, with REAL as float and as double. What it computes is written in cpu.py. */
+ *   stays with h⁻:  ( z ⊙ h⁻ + ½ ε s ) / ( h + ε s ) · r
+ *   q_a = ( (1 − z) ⊙ n + ½ ε s ) / ( h + ε s ) / ( a + ε sign a ) · r        per unit of the candidate's sum a
+ *   q_m = q_a ( ρ ⊙ m + share of a ) / ( m + ε sign m )                       per unit of m = W h⁻ + b_hn; ρ the reset gate
+ *
+ * and one matrix product each, q_m W for h⁻ and q_a U for x. The tape holds for every step and row  (1 − z) ⊙ n, a, m, ρ ⊙ m, h. */
 
-/* One sample: each pointer is a row of its own, which the compiler has to be told. */
-static void open_gates(long hidden, REAL *restrict r, REAL *restrict z, REAL *restrict a, const REAL *restrict h_r,
-                       const REAL *restrict h_z, const REAL *restrict h_n, const REAL *restrict before, REAL *restrict m,
-                       REAL *restrict out) {
+enum { KEPT = 5 };
+
+static void open_gates(long hidden, const REAL *restrict x, const REAL *restrict own, const REAL *restrict b_x, const REAL *restrict b_h,
+                       REAL *restrict h, REAL *restrict tape) {
     for (long j = 0; j < hidden; j++) {
-        REAL reset = sigmoid(r[j] + h_r[j]), update = sigmoid(z[j] + h_z[j]), own = h_n[j], sum = a[j] + reset * own;
-        r[j] = reset, z[j] = update, a[j] = sum, m[j] = own;
-        out[j] = ((REAL)1 - update) * hyperbolic(sum) + update * before[j];
+        REAL reset = sigmoid(x[j] + own[j] + b_x[j] + b_h[j]);
+        REAL update = sigmoid(x[hidden + j] + own[hidden + j] + b_x[hidden + j] + b_h[hidden + j]);
+        REAL m = own[2 * hidden + j] + b_h[2 * hidden + j], gated = reset * m, a = x[2 * hidden + j] + b_x[2 * hidden + j] + gated;
+        REAL written = ((REAL)1 - update) * hyperbolic(a), next = written + update * h[j];
+        tape[j] = written, tape[hidden + j] = a, tape[2 * hidden + j] = m, tape[3 * hidden + j] = gated;
+        tape[4 * hidden + j] = next, h[j] = next;
     }
 }
 
-/* from_x (D, ·, rows, 3H) holds U x + b for r, z, n on entry, and r, z and the candidate's sum a afterwards; m is W h⁻ + b for n. */
-void NAME(forward)(long directions, long rows, long hidden, REAL *from_x, long x_stride, const REAL *from_h, REAL *m, long m_stride,
-                   const REAL *h_before, REAL *h, long state_stride) {
-    for (long d = 0; d < directions; d++)
-        for (long b = 0; b < rows; b++) {
-            REAL *x = from_x + d * x_stride + b * 3 * hidden;
-            const REAL *own = from_h + (d * rows + b) * 3 * hidden;
-            const long at = d * state_stride + b * hidden;
-            open_gates(hidden, x, x + hidden, x + 2 * hidden, own, own + hidden, own + 2 * hidden, h_before + at,
-                       m + d * m_stride + b * hidden, h + at);
+/* Room for one block's rows: numbers for the forward pass, and for the way back. */
+long NAME(scratch)(long block, long inputs, long hidden, long targets) {
+    const long forward = block * (inputs + hidden + 2 * padded(3 * hidden)) + KEPT * hidden;
+    const long back = 6 * hidden + targets * block * (2 * hidden + padded(hidden) + padded(inputs) + 2);
+    return forward > back ? forward : back;
+}
+
+void NAME(forward)(const Layer *l) {
+    const long width = l->inputs + l->hidden, sums = padded(3 * l->hidden), kept = KEPT * l->hidden;
+    REAL *a = l->scratch, *of_x = a + l->block * width, *of_h = of_x + l->block * sums, *unkept = of_h + l->block * sums;
+    for (long start = l->first; start < l->last; start += l->block) {
+        const long rows = l->last - start < l->block ? l->last - start : l->block;
+        for (long b = 0; b < rows; b++) copy(l->hidden, l->h + (start + b) * l->hidden, a + b * width + l->inputs);
+        for (long t = l->from; t < l->to; t++) {
+            const long on = running(l, start, rows, t);
+            for (long b = 0; b < on; b++)
+                copy(l->inputs, l->x + place(l, start + b, t) * l->x_time + (start + b) * l->x_row, a + b * width);
+            product(on, l->inputs, 3 * l->hidden, a, width, l->u, of_x, sums);
+            product(on, l->hidden, 3 * l->hidden, a + l->inputs, width, l->w, of_h, sums);
+            for (long b = 0; b < on; b++) {
+                REAL *h = a + b * width + l->inputs;
+                REAL *tape = l->tape ? l->tape + (t - l->from) * l->tape_time + (start + b) * kept : unkept;
+                open_gates(l->hidden, of_x + b * sums, of_h + b * sums, l->bias_x, l->bias_h, h, tape);
+                if (l->out) copy(l->hidden, h, l->out + place(l, start + b, t) * l->out_time + (start + b) * l->out_row);
+            }
         }
+        for (long b = 0; b < rows; b++) copy(l->hidden, a + b * width + l->inputs, l->h + (start + b) * l->hidden);
+    }
 }
 
 typedef struct { REAL eps, half, edge_a, edge_m, bias_a, bias_m, gone; } Rule;
+typedef struct { REAL *kept, *for_a, *for_m, *each_a, *each_m, *lost; } Factors;
 
-/* What one sample's step back multiplies by. */
-static void factors(long hidden, Rule rule, const REAL *restrict r, const REAL *restrict z, const REAL *restrict a,
-                    const REAL *restrict m, const REAL *restrict before, const REAL *restrict after, const REAL *restrict b_in,
-                    const REAL *restrict b_hn, REAL *restrict kept, REAL *restrict for_a, REAL *restrict for_m,
-                    REAL *restrict each_a, REAL *restrict each_m, REAL *restrict lost) {
+/* What one row's step back multiplies by. */
+static void factors(long hidden, Rule rule, const REAL *restrict tape, const REAL *restrict b_in, const REAL *restrict b_hn,
+                    REAL *restrict kept, REAL *restrict for_a, REAL *restrict for_m, REAL *restrict each_a, REAL *restrict each_m,
+                    REAL *restrict lost) {
     for (long j = 0; j < hidden; j++) {
-        REAL s_h = after[j] >= 0 ? (REAL)1 : (REAL)-1, s_a = a[j] >= 0 ? (REAL)1 : (REAL)-1, s_m = m[j] >= 0 ? (REAL)1 : (REAL)-1;
-        REAL whole = (REAL)1 / (after[j] + rule.eps * s_h), of_a = (REAL)1 / (a[j] + rule.eps * s_a);
-        REAL of_m = (REAL)1 / (m[j] + rule.eps * s_m), edge = rule.edge_a * s_a + rule.bias_a * b_in[j];
-        REAL unit_a = (((REAL)1 - z[j]) * hyperbolic(a[j]) + rule.half * s_h) * whole * of_a;
-        REAL unit_m = unit_a * (r[j] * m[j] + edge) * of_m;
-        kept[j] = (z[j] * before[j] + rule.half * s_h) * whole;
+        REAL written = tape[j], a = tape[hidden + j], m = tape[2 * hidden + j], gated = tape[3 * hidden + j], h = tape[4 * hidden + j];
+        REAL s_h = sign(h), s_a = sign(a), s_m = sign(m), whole = (REAL)1 / (h + rule.eps * s_h);
+        REAL edge = rule.edge_a * s_a + rule.bias_a * b_in[j];
+        REAL unit_a = (written + rule.half * s_h) * whole / (a + rule.eps * s_a);
+        REAL unit_m = unit_a * (gated + edge) / (m + rule.eps * s_m);
+        kept[j] = (h - written + rule.half * s_h) * whole;
         for_a[j] = unit_a, for_m[j] = unit_m, each_a[j] = edge, each_m[j] = rule.edge_m * s_m + rule.bias_m * b_hn[j];
         lost[j] = rule.gone * (s_h * whole + s_a * unit_a + s_m * unit_m);
     }
 }
 
-/* One sample, one target: the relevance r of h to what stays with h⁻, and to q of both sums; the sums of shares and of what is absorbed. */
-static void step_back(long hidden, const REAL *restrict kept, const REAL *restrict for_a, const REAL *restrict for_m,
-                      const REAL *restrict each_a, const REAL *restrict each_m, const REAL *restrict lost, const REAL *restrict r_out,
-                      REAL with_out, REAL *restrict r_h, REAL *restrict q_a, REAL *restrict q_m, REAL *restrict share_a,
-                      REAL *restrict share_m, REAL *restrict absorbed) {
+/* One row, one target: relevance r of h to what stays with h⁻, and to q of both sums; sums of shares and of what is absorbed. */
+static void step_back(long hidden, Factors f, const REAL *restrict r_out, REAL *restrict r_h, REAL *restrict q_a, REAL *restrict q_m,
+                      REAL *restrict share_a, REAL *restrict share_m, double *restrict absorbed) {
+    const REAL *restrict kept = f.kept, *restrict for_a = f.for_a, *restrict for_m = f.for_m;
+    const REAL *restrict each_a = f.each_a, *restrict each_m = f.each_m, *restrict lost = f.lost;
     REAL shared_a = 0, shared_m = 0, gone = 0;
+    if (r_out)
+        for (long j = 0; j < hidden; j++) r_h[j] += r_out[j];
     for (long j = 0; j < hidden; j++) {
-        REAL r = r_h[j] + with_out * r_out[j], unit_a = for_a[j] * r, unit_m = for_m[j] * r;
+        REAL r = r_h[j], unit_a = for_a[j] * r, unit_m = for_m[j] * r;
         q_a[j] = unit_a, q_m[j] = unit_m, r_h[j] = kept[j] * r;
         shared_a += unit_a * each_a[j], shared_m += unit_m * each_m[j], gone += lost[j] * r;
     }
     *share_a = shared_a, *share_m = shared_m, *absorbed += gone;
 }
 
-/* r_h (D, K, B, H) takes r_out in, and leaves with what stays with h⁻; the units q of both sums and their shares come out. */
-void NAME(back)(long directions, long targets, long batch, long rows, long hidden, const REAL *gates, long gates_stride, const REAL *m,
-                long m_stride, const REAL *h_before, const REAL *h, long state_stride, const REAL *b_in, const REAL *b_hn,
-                const REAL *r_out, long out_stride, long out_target_stride, REAL *r_h, REAL *q_a, REAL *q_m, long q_stride,
-                REAL *share_a, REAL *share_m, long share_stride, REAL *lost, REAL *scratch, double epsilon, double returned,
-                double delta, long inputs) {
-    const Rule rule = {(REAL)epsilon, (REAL)(0.5 * epsilon * returned), (REAL)(epsilon * returned / (inputs + 1)),
-                       (REAL)(epsilon * returned / hidden), (REAL)(delta / (inputs + 1)), (REAL)(delta / hidden),
-                       (REAL)((1 - returned) * epsilon)};
-    REAL *kept = scratch, *for_a = scratch + hidden, *for_m = scratch + 2 * hidden;
-    REAL *each_a = scratch + 3 * hidden, *each_m = scratch + 4 * hidden, *gone = scratch + 5 * hidden;
-    for (long d = 0; d < directions; d++)
-        for (long b = 0; b < rows; b++) {
-            const REAL *g = gates + d * gates_stride + b * 3 * hidden;
-            const long state = d * state_stride + b * hidden;
-            factors(hidden, rule, g, g + hidden, g + 2 * hidden, m + d * m_stride + b * hidden, h_before + state, h + state,
-                    b_in + d * hidden, b_hn + d * hidden, kept, for_a, for_m, each_a, each_m, gone);
-            for (long k = 0; k < targets; k++) {
-                const long at = (d * targets + k) * batch + b, unit = d * q_stride + (k * batch + b) * hidden;
-                const REAL *out = r_out ? r_out + d * out_stride + k * out_target_stride + b * hidden : kept;
-                step_back(hidden, kept, for_a, for_m, each_a, each_m, gone, out, r_out ? (REAL)1 : (REAL)0, r_h + at * hidden,
-                          q_a + unit, q_m + unit, share_a + d * share_stride + k * batch + b,
-                          share_m + d * share_stride + k * batch + b, lost + at);
+/* What the input of a step gets:  Σ q (U x) + E · share,  with U x = a − b − ρ ⊙ m. */
+static REAL of_step(const Layer *l, const REAL *restrict q, const REAL *restrict tape, REAL share) {
+    const long hidden = l->hidden;
+    REAL sum = 0;
+    for (long j = 0; j < hidden; j++) sum += q[j] * (tape[hidden + j] - l->bias_x[2 * hidden + j] - tape[3 * hidden + j]);
+    return sum + (REAL)l->inputs * share;
+}
+
+void NAME(back)(const Layer *l) {
+    const long hidden = l->hidden, kept = KEPT * hidden, wide = padded(hidden), width = padded(l->inputs), lines = l->targets * l->block;
+    const REAL *b_in = l->bias_x + 2 * hidden, *b_hn = l->bias_h + 2 * hidden;
+    const double edge = l->epsilon * l->returned, sources = l->inputs + 1;
+    const Rule rule = {(REAL)l->epsilon, (REAL)(0.5 * edge), (REAL)(edge / sources), (REAL)(edge / hidden), (REAL)(l->delta / sources),
+                       (REAL)(l->delta / hidden), (REAL)((1 - l->returned) * l->epsilon)};
+    REAL *s = l->scratch;
+    Factors f = {s, s + hidden, s + 2 * hidden, s + 3 * hidden, s + 4 * hidden, s + 5 * hidden};
+    REAL *q_a = s + 6 * hidden, *q_m = q_a + lines * hidden, *to_h = q_m + lines * hidden, *to_x = to_h + lines * wide;
+    REAL *share_a = to_x + lines * width, *share_m = share_a + lines;
+    for (long start = l->first; start < l->last; start += l->block) {
+        const long rows = l->last - start < l->block ? l->last - start : l->block;
+        for (long t = l->to - 1; t >= l->from; t--) {
+            const long on = running(l, start, rows, t);
+            const REAL *tape = l->tape + (t - l->from) * l->tape_time + start * kept;
+            for (long b = 0; b < on; b++) {
+                factors(hidden, rule, tape + b * kept, b_in, b_hn, f.kept, f.for_a, f.for_m, f.each_a, f.each_m, f.lost);
+                for (long k = 0; k < l->targets; k++) {
+                    const long at = k * l->r_target + (start + b) * hidden, row = k * l->batch + start + b, line = k * on + b;
+                    const REAL *out = l->r_out ? l->r_out + k * l->r_out_target + place(l, start + b, t) * l->r_out_time +
+                                                     (start + b) * l->r_out_row : 0;
+                    step_back(hidden, f, out, l->r_h + at, q_a + line * hidden, q_m + line * hidden, share_a + line, share_m + line,
+                              l->of_stabiliser + row);
+                    if (l->delta != 1)
+                        l->of_bias[row] += (1 - l->delta) * (dot(hidden, b_in, q_a + line * hidden) + dot(hidden, b_hn, q_m + line * hidden));
+                }
             }
+            product(l->targets * on, hidden, hidden, q_m, hidden, l->w_back, to_h, wide);
+            if (l->r_x && !l->is_by_step) product(l->targets * on, hidden, l->inputs, q_a, hidden, l->u_back, to_x, width);
+            for (long k = 0; k < l->targets; k++)
+                for (long b = 0; b < on; b++) {
+                    const long line = k * on + b, now = place(l, start + b, t);
+                    const REAL *h = t > l->from ? tape - l->tape_time + b * kept + 4 * hidden : l->h_start + (start + b) * hidden;
+                    to_state(hidden, h, to_h + line * wide, share_m[line], 1, l->r_h + k * l->r_target + (start + b) * hidden);
+                    if (!l->r_x) continue;
+                    REAL *r_x = l->r_x + k * l->r_x_target + now * l->r_x_time + (start + b) * l->r_x_row;
+                    if (l->is_by_step)
+                        *r_x = (l->is_added ? *r_x : 0) + of_step(l, q_a + line * hidden, tape + b * kept, share_a[line]);
+                    else
+                        to_inputs(l->inputs, (REAL)l->is_added, l->x + now * l->x_time + (start + b) * l->x_row, to_x + line * width,
+                                  share_a[line], r_x);
+                }
         }
+    }
 }

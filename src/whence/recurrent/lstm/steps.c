@@ -1,78 +1,129 @@
-/* One step of both directions of an LSTM layer, forward and back: everything but the matrix products, in one pass.
+/* The steps of an LSTM layer, forward and back. What they compute is written in reference.py, and in plain.py as factors.
  *
- * Compiled twice by compiled.py, with REAL as float and as double. What it computes is written in cpu.py. */
+ * The tape holds for every step and row  i ⊙ g, a, c, h. */
 
-/* One sample: each pointer is a row of its own, which the compiler has to be told. */
-static void open_gates(long hidden, REAL *restrict i, REAL *restrict f, REAL *restrict o, const REAL *restrict a,
-                       const REAL *restrict before, REAL *restrict cell, REAL *restrict out) {
+enum { KEPT = 4 };
+
+static void open_gates(long hidden, const REAL *restrict sums, const REAL *restrict bias, REAL *restrict cell, REAL *restrict h,
+                       REAL *restrict tape) {
     for (long j = 0; j < hidden; j++) {
-        REAL written = sigmoid(i[j]), kept = sigmoid(f[j]), shown = sigmoid(o[j]), g = hyperbolic(a[j]);
-        REAL next = kept * before[j] + written * g;
-        i[j] = written, f[j] = kept, o[j] = g;
-        cell[j] = next, out[j] = shown * hyperbolic(next);
+        REAL a = sums[2 * hidden + j] + bias[2 * hidden + j];
+        REAL written = sigmoid(sums[j] + bias[j]) * hyperbolic(a);
+        REAL c = sigmoid(sums[hidden + j] + bias[hidden + j]) * cell[j] + written;
+        REAL shown = sigmoid(sums[3 * hidden + j] + bias[3 * hidden + j]) * hyperbolic(c);
+        tape[j] = written, tape[hidden + j] = a, tape[2 * hidden + j] = c, tape[3 * hidden + j] = shown;
+        cell[j] = c, h[j] = shown;
     }
 }
 
-/* sums (D, ·, rows, 4H) hold i, f, o, a on entry and σ(i), σ(f), tanh(a), a afterwards. */
-void NAME(forward)(long directions, long rows, long hidden, REAL *sums, long sums_stride, const REAL *c_before, REAL *c, REAL *h,
-                   long state_stride) {
-    for (long d = 0; d < directions; d++)
-        for (long b = 0; b < rows; b++) {
-            REAL *z = sums + d * sums_stride + b * 4 * hidden;
-            const long at = d * state_stride + b * hidden;
-            open_gates(hidden, z, z + hidden, z + 2 * hidden, z + 3 * hidden, c_before + at, c + at, h + at);
+/* Room for one block's rows: numbers for the forward pass, and for the way back. */
+long NAME(scratch)(long block, long inputs, long hidden, long targets) {
+    const long forward = block * (inputs + hidden + padded(4 * hidden)) + KEPT * hidden;
+    const long back = 4 * hidden + targets * block * (hidden + padded(hidden + inputs) + 1);
+    return forward > back ? forward : back;
+}
+
+void NAME(forward)(const Layer *l) {
+    const long width = l->inputs + l->hidden, sums = padded(4 * l->hidden), kept = KEPT * l->hidden;
+    REAL *a = l->scratch, *z = a + l->block * width, *unkept = z + l->block * sums;
+    for (long start = l->first; start < l->last; start += l->block) {
+        const long rows = l->last - start < l->block ? l->last - start : l->block;
+        for (long b = 0; b < rows; b++) copy(l->hidden, l->h + (start + b) * l->hidden, a + b * width + l->inputs);
+        for (long t = l->from; t < l->to; t++) {
+            const long on = running(l, start, rows, t);
+            for (long b = 0; b < on; b++)
+                copy(l->inputs, l->x + place(l, start + b, t) * l->x_time + (start + b) * l->x_row, a + b * width);
+            product(on, width, 4 * l->hidden, a, width, l->u, z, sums);
+            for (long b = 0; b < on; b++) {
+                REAL *h = a + b * width + l->inputs;
+                REAL *tape = l->tape ? l->tape + (t - l->from) * l->tape_time + (start + b) * kept : unkept;
+                open_gates(l->hidden, z + b * sums, l->bias_x, l->c + (start + b) * l->hidden, h, tape);
+                if (l->out) copy(l->hidden, h, l->out + place(l, start + b, t) * l->out_time + (start + b) * l->out_row);
+            }
         }
+        for (long b = 0; b < rows; b++) copy(l->hidden, a + b * width + l->inputs, l->h + (start + b) * l->hidden);
+    }
 }
 
 typedef struct { REAL eps, half, edge, from_bias, gone; } Rule;
+typedef struct { REAL *kept, *new, *each, *lost; } Factors;
 
-/* What one sample's step back multiplies by. */
-static void factors(long hidden, Rule rule, const REAL *restrict i, const REAL *restrict f, const REAL *restrict g,
-                    const REAL *restrict a, const REAL *restrict before, const REAL *restrict cell, const REAL *restrict bias,
-                    REAL *restrict kept, REAL *restrict new, REAL *restrict each, REAL *restrict lost) {
+/* What one row's step back multiplies by. */
+static void factors(long hidden, Rule rule, const REAL *restrict tape, const REAL *restrict bias, REAL *restrict kept,
+                    REAL *restrict new, REAL *restrict each, REAL *restrict lost) {
     for (long j = 0; j < hidden; j++) {
-        REAL s_c = cell[j] >= 0 ? (REAL)1 : (REAL)-1, s_a = a[j] >= 0 ? (REAL)1 : (REAL)-1;
-        REAL whole = (REAL)1 / (cell[j] + rule.eps * s_c), candidate = (REAL)1 / (a[j] + rule.eps * s_a);
-        REAL into = (i[j] * g[j] + rule.half * s_c) * whole;
-        kept[j] = (f[j] * before[j] + rule.half * s_c) * whole;
+        REAL written = tape[j], a = tape[hidden + j], c = tape[2 * hidden + j], s_c = sign(c), s_a = sign(a);
+        REAL whole = (REAL)1 / (c + rule.eps * s_c), candidate = (REAL)1 / (a + rule.eps * s_a);
+        REAL into = (written + rule.half * s_c) * whole;
+        kept[j] = (c - written + rule.half * s_c) * whole;
         new[j] = into * candidate;
         each[j] = rule.edge * s_a + rule.from_bias * bias[j];
         lost[j] = rule.gone * (s_c * whole + s_a * candidate * into);
     }
 }
 
-/* One sample, one target: relevance r of the cell to that of c⁻ and to q; the sums of shares and of what is absorbed. */
-static void step_back(long hidden, const REAL *restrict kept, const REAL *restrict new, const REAL *restrict each,
-                      const REAL *restrict lost, const REAL *restrict r_h, const REAL *restrict r_out, REAL with_out,
-                      REAL *restrict r_c, REAL *restrict q, REAL *restrict share, REAL *restrict absorbed) {
+/* One row, one target: relevance r of the cell to that of c⁻ and to q; sums of shares and of what is absorbed. */
+static void step_back(long hidden, Factors f, const REAL *restrict r_h, const REAL *restrict r_out, REAL *restrict r_c,
+                      REAL *restrict q, REAL *restrict share, double *restrict absorbed) {
+    const REAL *restrict kept = f.kept, *restrict new = f.new, *restrict each = f.each, *restrict lost = f.lost;
     REAL shared = 0, gone = 0;
+    if (r_out)
+        for (long j = 0; j < hidden; j++) r_c[j] += r_out[j];
     for (long j = 0; j < hidden; j++) {
-        REAL r = r_c[j] + r_h[j] + with_out * r_out[j], unit = new[j] * r;
+        REAL r = r_c[j] + r_h[j], unit = new[j] * r;
         q[j] = unit, r_c[j] = kept[j] * r;
         shared += unit * each[j], gone += lost[j] * r;
     }
     *share = shared, *absorbed += gone;
 }
 
-/* r_c (D, K, B, H) takes r_h and r_out in, and leaves with the relevance of c⁻; q and the share of every sample come out. */
-void NAME(back)(long directions, long targets, long batch, long rows, long hidden, const REAL *gates, long gates_stride,
-                const REAL *c_before, const REAL *c, long state_stride, const REAL *bias, const REAL *r_out, long out_stride,
-                long out_target_stride, const REAL *r_h, REAL *r_c, REAL *q, long q_stride, REAL *shares, long shares_stride,
-                REAL *lost, REAL *scratch, double epsilon, double returned, double delta, long fan_in) {
-    const Rule rule = {(REAL)epsilon, (REAL)(0.5 * epsilon * returned), (REAL)(epsilon * returned / fan_in),
-                       (REAL)(delta / fan_in), (REAL)((1 - returned) * epsilon)};
-    REAL *kept = scratch, *new = scratch + hidden, *each = scratch + 2 * hidden, *gone = scratch + 3 * hidden;
-    for (long d = 0; d < directions; d++)
-        for (long b = 0; b < rows; b++) {
-            const REAL *z = gates + d * gates_stride + b * 4 * hidden;
-            const long state = d * state_stride + b * hidden;
-            factors(hidden, rule, z, z + hidden, z + 2 * hidden, z + 3 * hidden, c_before + state, c + state, bias + d * hidden,
-                    kept, new, each, gone);
-            for (long k = 0; k < targets; k++) {
-                const long at = (d * targets + k) * batch + b;
-                const REAL *out = r_out ? r_out + d * out_stride + k * out_target_stride + b * hidden : r_h + at * hidden;
-                step_back(hidden, kept, new, each, gone, r_h + at * hidden, out, r_out ? (REAL)1 : (REAL)0, r_c + at * hidden,
-                          q + d * q_stride + (k * batch + b) * hidden, shares + d * shares_stride + k * batch + b, lost + at);
+/* What the input of a step gets is what its step hands on, less the part of h⁻:  Σ q (a − b) − Σ h⁻ (q W) + E · share. */
+static REAL of_step(const Layer *l, const REAL *restrict q, const REAL *restrict a, const REAL *restrict h, const REAL *restrict back,
+                    REAL share) {
+    REAL sum = 0;
+    for (long j = 0; j < l->hidden; j++) sum += q[j] * (a[j] - l->bias_x[2 * l->hidden + j]) - h[j] * back[j];
+    return sum + (REAL)l->inputs * share;
+}
+
+void NAME(back)(const Layer *l) {
+    const long hidden = l->hidden, kept = KEPT * hidden, width = padded(l->is_by_step ? hidden : hidden + l->inputs);
+    const long fan_in = l->inputs + hidden;
+    const REAL *bias = l->bias_x + 2 * hidden;
+    const Rule rule = {(REAL)l->epsilon, (REAL)(0.5 * l->epsilon * l->returned), (REAL)(l->epsilon * l->returned / fan_in),
+                       (REAL)(l->delta / fan_in), (REAL)((1 - l->returned) * l->epsilon)};
+    Factors f = {l->scratch, l->scratch + hidden, l->scratch + 2 * hidden, l->scratch + 3 * hidden};
+    REAL *q = l->scratch + 4 * hidden, *back = q + l->targets * l->block * hidden, *shares = back + l->targets * l->block * width;
+    for (long start = l->first; start < l->last; start += l->block) {
+        const long rows = l->last - start < l->block ? l->last - start : l->block;
+        for (long t = l->to - 1; t >= l->from; t--) {
+            const long on = running(l, start, rows, t);
+            const REAL *tape = l->tape + (t - l->from) * l->tape_time + start * kept;
+            for (long b = 0; b < on; b++) {
+                factors(hidden, rule, tape + b * kept, bias, f.kept, f.new, f.each, f.lost);
+                for (long k = 0; k < l->targets; k++) {
+                    const long at = k * l->r_target + (start + b) * hidden, row = k * l->batch + start + b;
+                    const REAL *out = l->r_out ? l->r_out + k * l->r_out_target + place(l, start + b, t) * l->r_out_time +
+                                                     (start + b) * l->r_out_row : 0;
+                    REAL *own = q + (k * on + b) * hidden;
+                    step_back(hidden, f, l->r_h + at, out, l->r_c + at, own, shares + k * on + b, l->of_stabiliser + row);
+                    if (l->delta != 1) l->of_bias[row] += (1 - l->delta) * dot(hidden, bias, own);
+                }
             }
+            product(l->targets * on, hidden, l->is_by_step ? hidden : hidden + l->inputs, q, hidden, l->w_back, back, width);
+            for (long k = 0; k < l->targets; k++)
+                for (long b = 0; b < on; b++) {
+                    const long line = k * on + b, now = place(l, start + b, t);
+                    const REAL *h = t > l->from ? tape - l->tape_time + b * kept + 3 * hidden : l->h_start + (start + b) * hidden;
+                    const REAL *own = back + line * width, share = shares[line];
+                    to_state(hidden, h, own, share, 0, l->r_h + k * l->r_target + (start + b) * hidden);
+                    if (!l->r_x) continue;
+                    REAL *r_x = l->r_x + k * l->r_x_target + now * l->r_x_time + (start + b) * l->r_x_row;
+                    if (l->is_by_step)
+                        *r_x = (l->is_added ? *r_x : 0) + of_step(l, q + line * hidden, tape + b * kept + hidden, h, own, share);
+                    else
+                        to_inputs(l->inputs, (REAL)l->is_added, l->x + now * l->x_time + (start + b) * l->x_row, own + hidden, share,
+                                  r_x);
+                }
         }
+    }
 }

@@ -9,18 +9,15 @@ so a step back is two products and one matrix product, q W for h⁻; that for x 
 Samples are sorted by length, longest first: the ones still going on at a step are the first so many.
 """
 
-import ctypes
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from whence.recurrent.compiled import built, number, pointer
 from whence.recurrent.sequences import running
 from whence.recurrent.sweep import Swept
-from whence.recurrent.together import by_step, of_inputs, outputs
 from whence.recurrent.weights import LSTMWeights, lstm_gates
 from whence.rules.equations import Rules
 
@@ -33,11 +30,14 @@ class Tape(NamedTuple):
     c: Tensor  # (D, T + 1, B, H)
     gates: Tensor  # (D, T, B, 4H): i, f and o opened, then the candidate before its tanh
     lengths: Tensor | None  # (B,), descending
-    is_compiled: bool = False  # then gates holds i, f, g and a: the output gate has done its work
 
     def outputs(self) -> list[Tensor]:
         """For every direction the hidden state after every step (T, B, H), zero where the sequence has ended."""
-        return outputs(self.h, self.lengths)
+        found = self.h[:, 1:]
+        if self.lengths is not None:
+            steps = torch.arange(found.shape[1], device=found.device)
+            found = found * (steps[:, None] < self.lengths)[..., None]
+        return list(found)
 
     def final(self) -> list[tuple[Tensor, ...]]:
         """For every direction the final states h and c (B, H)."""
@@ -50,7 +50,6 @@ def forward(
     *,
     states: Sequence[tuple[Tensor, ...]],
     lengths: Tensor | None,
-    compiled: bool = True,
 ) -> Tape:
     """Run D directions over x (T, B, E), each in its own order, from the states h and c (B, H)."""
     stacked = torch.stack(list(x))  # (D, T, B, E)
@@ -64,15 +63,11 @@ def forward(
     h, c = (stacked.new_empty(directions, steps + 1, batch, hidden) for _ in range(2))
     for d, (h_0, c_0) in enumerate(states):
         h[d, 0], c[d, 0] = h_0, c_0
-    kernels = built("lstm/steps.c", stacked.dtype).library if compiled else None
-    if kernels is not None:
-        _compiled_forward(kernels, gates, h, c, w, running(steps, batch, lengths))
-        return Tape(stacked, h, c, gates, lengths, is_compiled=True)
-    _plain_forward(gates, h, c, w, running(steps, batch, lengths))
+    _steps(gates, h, c, w, running(steps, batch, lengths))
     return Tape(stacked, h, c, gates, lengths)
 
 
-def _plain_forward(gates: Tensor, h: Tensor, c: Tensor, w: Tensor, rows_by_step: Sequence[int]) -> None:
+def _steps(gates: Tensor, h: Tensor, c: Tensor, w: Tensor, rows_by_step: Sequence[int]) -> None:
     """The steps in PyTorch, into h and c, and into gates, which are opened."""
     hidden = h.shape[-1]
     gate_steps, opened, candidates = (each.unbind(1) for each in (gates, gates[..., : 3 * hidden], gates[..., 3 * hidden :]))
@@ -86,26 +81,6 @@ def _plain_forward(gates: Tensor, h: Tensor, c: Tensor, w: Tensor, rows_by_step:
         i, f, o = opened[t][:, :rows].sigmoid_().chunk(3, dim=-1)
         torch.mul(f, c_steps[t][:, :rows], out=c_t).addcmul_(i, candidates[t][:, :rows].tanh())
         torch.mul(o, c_t.tanh(), out=h_steps[t + 1][:, :rows])
-
-
-def _compiled_forward(kernels: Any, gates: Tensor, h: Tensor, c: Tensor, w: Tensor, rows_by_step: Sequence[int]) -> None:
-    """The steps by compiled kernels; only the matrix product is PyTorch's."""
-    directions, _, batch, width = gates.shape
-    hidden = width // 4
-    run = kernels.forward_single if gates.dtype == torch.float32 else kernels.forward_double
-    sizes = number(directions), number(hidden), number(gates.stride(0)), number(h.stride(0))
-    gate_steps, h_steps, c_steps = gates.unbind(1), h.unbind(1), c.unbind(1)
-    for t, rows in enumerate(rows_by_step):
-        sums = gate_steps[t]
-        if rows < batch:
-            h_steps[t + 1][:, rows:], c_steps[t + 1][:, rows:] = h_steps[t][:, rows:], c_steps[t][:, rows:]
-            sums[:, :rows].baddbmm_(h_steps[t][:, :rows], w)
-        else:
-            sums.baddbmm_(h_steps[t], w)
-        run(
-            sizes[0], number(rows), sizes[1], pointer(sums), sizes[2],
-            pointer(c_steps[t]), pointer(c_steps[t + 1]), pointer(h_steps[t + 1]), sizes[3],
-        )  # fmt: skip
 
 
 def _candidate_last(rows: Tensor) -> Tensor:
@@ -153,7 +128,7 @@ def relevance(
     tape: Tape,
     weights: Sequence[LSTMWeights],
     *,
-    r_outputs: Sequence[Tensor | None],
+    r_outputs: Sequence[Tensor] | None,
     r_states: Sequence[tuple[Tensor, ...]],
     rule: Rules,
 ) -> list[Swept]:
@@ -167,13 +142,13 @@ def relevance(
         r_h.new_zeros(directions, steps, targets, batch, 1),
         r_h.new_zeros(directions, targets, batch),
     )  # fmt: skip
-    arriving = by_step(r_outputs)
+    # the relevance of all directions' outputs as one (D, K, B, H) for every step
+    arriving = None if r_outputs is None else torch.stack(list(r_outputs)).unbind(2)
     u, w, bias = _candidates(weights)
-    steps_back = _compiled_back if tape.is_compiled else _plain_back
-    steps_back(tape, w, bias, work, arriving, embedding + hidden, rule)
+    _steps_back(tape, w, bias, work, arriving, embedding + hidden, rule)
     return [
         Swept(
-            of_inputs(tape.x[d], work.q[d], work.shares[d], u[d]),
+            _of_inputs(tape.x[d], work.q[d], work.shares[d], u[d]),
             (r_h[d], r_c[d]),
             _of_bias(work.q[d], None if bias is None else bias[d, 0], rule),
             work.absorbed[d],
@@ -182,7 +157,7 @@ def relevance(
     ]
 
 
-def _plain_back(
+def _steps_back(
     tape: Tape, w: Tensor, bias: Tensor | None, work: Work, arriving: Sequence[Tensor] | None, fan_in: int, rule: Rules
 ) -> None:
     """The steps back in PyTorch."""
@@ -202,37 +177,6 @@ def _plain_back(
         r *= factors.kept
 
 
-def _compiled_back(
-    tape: Tape, w: Tensor, bias: Tensor | None, work: Work, arriving: Sequence[Tensor] | None, fan_in: int, rule: Rules
-) -> None:
-    """The steps back by compiled kernels; only the matrix product is PyTorch's."""
-    kernels = built("lstm/steps.c", work.q.dtype).library
-    ending = "single" if work.q.dtype == torch.float32 else "double"
-    back, onward = getattr(kernels, f"back_{ending}"), getattr(kernels, f"hidden_{ending}")
-    directions, _, batch, hidden = work.r_h.shape
-    d, k, b, n = (number(size) for size in work.r_h.shape)
-    of_gates, of_states, of_q, of_shares = (number(each.stride(0)) for each in (tape.gates, tape.h, work.q, work.shares))
-    out = [number(stride) for stride in ((0, 0) if arriving is None else arriving[0].stride()[:2])]
-    settings = [*(ctypes.c_double(each) for each in (rule.epsilon, rule.returned, rule.delta)), number(fan_in)]
-    biases = work.r_h.new_zeros(directions, hidden) if bias is None else bias.contiguous()
-    scratch, product = work.q.new_empty(4 * hidden), torch.empty_like(work.r_h)
-    fixed = pointer(biases), pointer(work.r_h), pointer(work.r_c), pointer(work.absorbed), pointer(scratch)
-    steps = [each.unbind(1) for each in (work.q, work.shares, tape.h, tape.c, tape.gates)]
-    for t, rows in reversed(list(enumerate(running(len(steps[0]), batch, tape.lengths)))):
-        q, share, h, c, gates = (each[t] for each in steps)
-        count, at_share = number(rows), pointer(share)
-        back(
-            d, k, b, count, n, pointer(gates), of_gates, pointer(c), pointer(steps[3][t + 1]), of_states, fixed[0],
-            pointer(None if arriving is None else arriving[t]), *out, fixed[1], fixed[2], pointer(q), of_q, at_share, of_shares,
-            fixed[3], fixed[4], *settings,
-        )  # fmt: skip
-        if rows < batch:
-            found = torch.bmm(q[:, :, :rows].reshape(directions, -1, hidden), w)
-        else:
-            found = torch.bmm(q.view(directions, -1, hidden), w, out=product.view(directions, -1, hidden))
-        onward(d, k, b, count, n, pointer(found), pointer(h), of_states, at_share, of_shares, fixed[1], number(0))
-
-
 def _candidates(weights: Sequence[LSTMWeights]) -> tuple[list[Tensor], Tensor, Tensor | None]:
     """The candidates' rows of all directions: input (H, E) each, hidden (D, H, H), bias (D, 1, H)."""
     found = [each.candidate() for each in weights]
@@ -246,3 +190,9 @@ def _of_bias(q: Tensor, bias: Tensor | None, rule: Rules) -> Tensor:
     if bias is None or rule.delta == 1:
         return q.new_zeros(q.shape[1:3])
     return (q.sum(0) @ bias).mul_(1 - rule.delta)
+
+
+def _of_inputs(x: Tensor, q: Tensor, shares: Tensor, u: Tensor) -> Tensor:
+    """R_x = x ⊙ (q U) + share, for all steps at once: x (T, B, E), q (T, K, B, H), shares (T, K, B, 1) to (K, T, B, E)."""
+    back = (q.view(-1, q.shape[-1]) @ u).view(*q.shape[:-1], u.shape[-1])
+    return torch.addcmul(shares, back, x[:, None]).transpose(0, 1)

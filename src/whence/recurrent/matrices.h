@@ -1,0 +1,62 @@
+/* Small matrix products: the weights packed in panels of a few vectors, a handful of rows at a time in registers. */
+
+#if defined(__AVX512F__)
+enum { BYTES = 64, ACROSS = 2, DOWN = 8 };
+#elif defined(__AVX__)
+enum { BYTES = 32, ACROSS = 3, DOWN = 4 };
+#else
+enum { BYTES = 16, ACROSS = 3, DOWN = 4 };
+#endif
+typedef REAL vector __attribute__((vector_size(BYTES), aligned(sizeof(REAL)), may_alias));
+enum { LANES = BYTES / sizeof(REAL), COLUMNS = ACROSS * LANES };
+
+/* The columns of a panel, for whoever packs. */
+long NAME(columns)(void) { return COLUMNS; }
+
+static inline long padded(long columns) { return (columns + COLUMNS - 1) / COLUMNS * COLUMNS; }
+
+/* c = a b for `rows` ≤ DOWN rows of a (·, depth) and one panel b (depth, COLUMNS); rows is known where this is inlined. */
+static inline __attribute__((always_inline)) void tile(const int rows, long depth, const REAL *restrict a, long a_row,
+                                                       const REAL *restrict b, REAL *restrict c, long c_row) {
+    vector sum[DOWN][ACROSS];
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int v = 0; v < ACROSS; v++) sum[r][v] = (vector){0};
+    for (long k = 0; k < depth; k++) {
+        vector own[ACROSS];
+#pragma GCC unroll 8
+        for (int v = 0; v < ACROSS; v++) own[v] = *(const vector *)(b + k * COLUMNS + v * LANES);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            const REAL factor = a[r * a_row + k];
+#pragma GCC unroll 8
+            for (int v = 0; v < ACROSS; v++) sum[r][v] += factor * own[v];
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int v = 0; v < ACROSS; v++) *(vector *)(c + r * c_row + v * LANES) = sum[r][v];
+}
+
+/* c (rows, c_row) = a (rows, depth) b, where b holds `columns` columns in panels; c has room for whole panels. */
+static void product(long rows, long depth, long columns, const REAL *a, long a_row, const REAL *b, REAL *c, long c_row) {
+    for (long j = 0; j < columns; j += COLUMNS, b += depth * COLUMNS) {
+        long r = 0;
+        for (; r + DOWN <= rows; r += DOWN) tile(DOWN, depth, a + r * a_row, a_row, b, c + r * c_row + j, c_row);
+        const REAL *last = a + r * a_row;
+        REAL *to = c + r * c_row + j;
+        switch (rows - r) {
+        case 1: tile(1, depth, last, a_row, b, to, c_row); break;
+        case 2: tile(2, depth, last, a_row, b, to, c_row); break;
+        case 3: tile(3, depth, last, a_row, b, to, c_row); break;
+#if defined(__AVX512F__)
+        case 4: tile(4, depth, last, a_row, b, to, c_row); break;
+        case 5: tile(5, depth, last, a_row, b, to, c_row); break;
+        case 6: tile(6, depth, last, a_row, b, to, c_row); break;
+        case 7: tile(7, depth, last, a_row, b, to, c_row); break;
+#endif
+        }
+    }
+}
