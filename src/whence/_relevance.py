@@ -1,5 +1,6 @@
 """The public door of the method wing: model, inputs, target and method in, a result out."""
 
+import math
 from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any, cast
@@ -100,7 +101,8 @@ def _followed(model: Any) -> nn.Module:
 def _scripted_function(module: nn.Module) -> str | None:
     """The name of a scripted function that a module holds or its forward calls, also by way of other functions, if it does."""
     seen: set[int] = set()
-    waiting: list[tuple[str, Any]] = [*vars(module).items(), ("forward", type(module).forward)]
+    held = [(name, thing) for name, thing in vars(module).items() if callable(thing)]
+    waiting: list[tuple[str, Any]] = [*held, ("forward", type(module).forward)]
     while waiting:
         name, thing = waiting.pop()
         if isinstance(thing, torch.jit.ScriptFunction):
@@ -149,7 +151,7 @@ def _explained_tensors(inputs: Inputs) -> tuple[Tensor, ...]:
 def _require_finite_weights(model: nn.Module) -> None:
     """A sum shows a NaN or infinity at a tenth of the price of looking at every number."""
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if not tensor.is_floating_point() or bool(tensor.detach().sum().isfinite()):
+        if not tensor.is_floating_point() or math.isfinite(tensor.detach().sum().item()):
             continue
         # a buffer may hold the infinities of a mask
         wrong = ~tensor.isfinite() if isinstance(tensor, nn.Parameter) else tensor.isnan()

@@ -13,7 +13,7 @@ from whence.interpreter.layers import Layers
 from whence.interpreter.names import is_in_place, name_of, positional
 from whence.interpreter.rule import NoRule, Refused, Rule, Unruled
 from whence.interpreter.sweep import no_rule
-from whence.interpreter.table import CONSTANT, LIKE, REWRITES, TABLE, UNCHANGED
+from whence.interpreter.table import CONSTANT, FORM, LIKE, REWRITES, TABLE, UNCHANGED
 from whence.interpreter.trace import Arguments, Step, Trace, Value, leaves_of, mapped, values_of
 from whence.rules.equations import Product
 
@@ -52,6 +52,8 @@ class Recorder(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = name_of(func)
+        if name in FORM:
+            return func(*args, **(kwargs or {}))
         args, kwargs = positional(args, kwargs or {})
         if name in LIKE:
             args = (args[0], *(torch.empty_like(arg) if isinstance(arg, Tensor) else arg for arg in args[1:]))

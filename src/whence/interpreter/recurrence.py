@@ -141,8 +141,10 @@ class Recurrence(Rule):
             swept = layers[k].relevance(r_x, own, sweep.rule, direction=only, keep=keep)
             for d in range(call.directions):
                 part = "" if call.is_cell else f"l{k}_reverse" if d else f"l{k}"
-                sweep.book_columns(step, "bias", swept.bias[d], step.outputs[-1], part=part)
-                sweep.book_columns(step, "stabiliser", swept.stabiliser[d], step.outputs[-1], part=part)
+                if sweep.rule.delta != 1:
+                    sweep.book_columns(step, "bias", swept.bias[d], step.outputs[-1], part=part)
+                if sweep.rule.returned != 1 or sweep.rule.product == "prop":
+                    sweep.book_columns(step, "stabiliser", swept.stabiliser[d], step.outputs[-1], part=part)
                 if swept.carried:
                     sweep.remember(step, call.boundaries(swept.carried[d], d), step.outputs[-1], part=part)
             r_x = swept.x

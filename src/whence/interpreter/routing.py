@@ -1,11 +1,12 @@
 """Calls that only move numbers: relevance moves with them, by PyTorch's own derivative, whose entries are 0 and 1."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from whence.interpreter.moves import way_back
 from whence.interpreter.rule import Arriving, FanIn, Graph, NoRule, Refused, Rule, graph_of
 from whence.interpreter.samples import Owners, completed
 from whence.interpreter.trace import Step, Value, leaves_of, tensors_of
@@ -25,6 +26,10 @@ class Routing(Rule):
     """A call that copies, drops and rearranges elements. What lands on a constant is absorbed there."""
 
     def run(self, step: Step) -> Any:
+        back = way_back(step)
+        if back is not None:
+            step.saved = back
+            return super().run(step)
         result, step.saved = graph_of(step)
         if step.name in OVERWRITES and loses_elements(step):
             raise NoRule("it puts several elements in one place, and only the last one stays")
@@ -55,38 +60,42 @@ class Routing(Rule):
         return _less_fill(step, step.again(of, torch.zeros_like))
 
     def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
-        def number(sign: int) -> list[Tensor]:
-            return floats(
-                step.again(
-                    lambda value: sign * owners[value] if value.is_live else torch.zeros_like(value.tensor).double(),
-                    lambda constant: torch.zeros_like(constant).double(),
-                )
-            )
-
         if step.name in CASTS:
             return [owners[step.inputs[0]]]
-        highest, lowest = number(1), number(-1)
-        found: list[Tensor] = []
-        covered = step.saved.covered() if holds_constants(step) else [None] * len(highest)
-        for high, low, mask in zip(highest, lowest, covered, strict=True):
-            high = high if mask is None else torch.where(mask > 0, high, 0.0)
-            low = low if mask is None else torch.where(mask > 0, low, 0.0)
-            # a maximum over several samples picks the highest number here and the lowest there
-            found.append(completed(owners.agreed(step, [high, -low]), keep=owners.count))
-        return found
+        moved = self._moved(step, owners)
+        if not holds_constants(step):
+            return moved
+        covered = [torch.where(mask > 0, own, 0.0) for own, mask in zip(moved, step.saved.covered(), strict=True)]
+        return [completed(own, keep=owners.count) for own in covered]
+
+    def _moved(self, step: Step, owners: Owners, sign: int = 1) -> list[Tensor]:
+        """The call made on the numbers of samples."""
+        return floats(
+            step.again(
+                lambda value: (
+                    (owners[value] if sign == 1 else -owners[value])
+                    if value.is_live
+                    else torch.zeros_like(value.tensor).double()
+                ),
+                lambda constant: torch.zeros_like(constant).double(),
+            )
+        )
 
     def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
         live = [value for value in step.inputs if value.is_live]
-        graph: Graph = step.saved
-        carried = {
-            currency: graph.adjoint([getattr(each, currency, None) for each in arriving])
-            for currency in ("r", "q", "s")
-            if any(getattr(each, currency, None) is not None for each in arriving)
-        }
+        back: Callable[..., Any] = step.saved
+        if isinstance(step.saved, Graph):
+            back = step.saved.adjoint
+            amounts = {name: [getattr(each, name, None) for each in arriving] for name in Arriving._fields}
+            given = {name: own for name, own in amounts.items() if any(each is not None for each in own)}
+        else:
+            assert arriving[0] is not None
+            given = {name: own for name, own in arriving[0]._asdict().items() if own is not None}
+        carried = {name: back(own) for name, own in given.items()}
         for k, value in enumerate(live):
-            sweep.deliver(step, value, **{currency: found[k] for currency, found in carried.items()})
+            sweep.deliver(step, value, **{name: found[k] for name, found in carried.items()})
         if holds_constants(step):
-            for value, each, share in zip(step.outputs, arriving, graph.covered(), strict=True):
+            for value, each, share in zip(step.outputs, arriving, step.saved.covered(), strict=True):
                 if each is not None:
                     sweep.book(step, "constant", sweep.held(value, each) * (1 - share), value)
 
@@ -96,6 +105,11 @@ class Pick(Routing):
 
     def continues_sum(self, step: Step) -> bool:
         return False
+
+    def _moved(self, step: Step, owners: Owners, sign: int = 1) -> list[Tensor]:
+        """A maximum over several samples picks the highest number of theirs, and of the negative ones the lowest."""
+        highest, lowest = super()._moved(step, owners), super()._moved(step, owners, -1)
+        return [owners.agreed(step, [high, -low]) for high, low in zip(highest, lowest, strict=True)]
 
 
 class Placement(Routing):

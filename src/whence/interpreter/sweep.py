@@ -42,6 +42,7 @@ class Sweep:
         self.gaps: dict[str, Tensor] = {}
         self.fan_ins: dict[Value, FanIn] = {}
         self.biases: dict[Value, Tensor | None] = {}
+        self._columns_of: dict[Value, Tensor | None] = {}
         self._arriving: defaultdict[Value, Arriving] = defaultdict(Arriving)
         self._count_sums()
 
@@ -147,19 +148,27 @@ class Sweep:
         """Enter an amount (K, n) that lies along the second last axis of a value (..., n, ·)."""
         if self.samples.owners is None:
             self._enter(step, kind, amount.sum(1, keepdim=True), part)
+        elif (columns := self._columns(value)) is None:
+            self._enter(step, kind, amount, part)
         else:
-            owner = self.samples.owners[value].expand(value.tensor.shape)
-            columns = owner.reshape(-1, *owner.shape[-2:])[0, :, 0].long()
             sums = amount.new_zeros(len(amount), self.samples.count + 1).index_add(1, columns, amount)
             self._enter(step, kind, sums[:, 1:], part)
+
+    def _columns(self, value: Value) -> Tensor | None:
+        """The sample numbers along the second last axis of a value (..., n, ·); None where they are 1, 2, … in order."""
+        assert self.samples.owners is not None
+        if value not in self._columns_of:
+            owner = self.samples.owners[value].expand(value.tensor.shape)
+            columns = owner.reshape(-1, *owner.shape[-2:])[0, :, 0].long()
+            in_order = torch.arange(1, self.samples.count + 1, device=columns.device)
+            self._columns_of[value] = None if torch.equal(columns, in_order) else columns
+        return self._columns_of[value]
 
     def remember(self, step: Step, amount: Tensor, value: Value, *, part: str) -> None:
         """Keep what states carried (K, n, T + 1), whose second axis is the second last one of a value (..., n, ·)."""
         assert self.memory is not None
-        if self.samples.owners is not None:
-            owner = self.samples.owners[value].expand(value.tensor.shape)
-            columns = owner.reshape(-1, *owner.shape[-2:])[0, :, 0].long() - 1
-            amount = amount.new_zeros(len(amount), self.samples.count, amount.shape[-1]).index_copy(1, columns, amount)
+        if self.samples.owners is not None and (columns := self._columns(value)) is not None:
+            amount = amount.new_zeros(len(amount), self.samples.count, amount.shape[-1]).index_copy(1, columns - 1, amount)
         key = ".".join(filter(None, (step.layer, part)))
         calls = sum(known.partition("#")[0] == key for known in self.memory)
         self.memory[f"{key}#{calls + 1}" if calls else key] = amount  # a layer may run several times; the last call comes first

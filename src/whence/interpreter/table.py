@@ -43,6 +43,9 @@ CONSTANT = """
     zeros_like ones_like full_like empty_like rand_like randn_like new_zeros new_ones new_full new_empty new_tensor
 """.split()
 
+# They tell of a tensor's form, not of its numbers.
+FORM = set("shape dtype device layout ndim is_cuda is_sparse is_nested size dim numel stride is_floating_point".split())
+
 UNCHANGED = ("requires_grad", "retain_grad", "register_hook")  # they leave the numbers alone
 
 # Only the form of what follows the first argument is read: its shape, type or device.

@@ -88,11 +88,17 @@ def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
 
 def leaves_of(tree: Any) -> list[Any]:
     """The leaves of nested tuples, lists and dicts, in order."""
-    if isinstance(tree, dict):
-        return [leaf for item in tree.values() for leaf in leaves_of(item)]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(tree, (tuple, list)) and not isinstance(tree, torch.Size):
-        return [leaf for item in tree for leaf in leaves_of(item)]  # pyright: ignore[reportUnknownVariableType]
-    return [tree]
+    found: list[Any] = []
+    waiting = [tree]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            waiting.extend(reversed(item.values()))
+        elif isinstance(item, (tuple, list)) and not isinstance(item, torch.Size):
+            waiting.extend(reversed(item))
+        else:
+            found.append(item)
+    return found
 
 
 def values_of(arguments: Arguments) -> tuple[Value, ...]:

@@ -34,6 +34,7 @@ class Weighting(NamedTuple):
     apply: Callable[[Tensor, Tensor], Tensor]
     dense: tuple[int, ...] | None = None
     is_trained: bool = False
+    back: Callable[[Tensor], Tensor] | None = None  # q to its part of every input element, where that is written out
 
 
 class Weighted(Rule):
@@ -54,10 +55,14 @@ class Weighted(Rule):
             raise NoRule("its input is a constant and its weight depends on the input")
         is_trained = step.is_trained(weighting.weight)
         weighting = weighting._replace(is_trained=is_trained)
-        with torch.enable_grad():
-            alias = weighting.data.tensor.detach().requires_grad_()
-            out = weighting.apply(alias, weighting.weight.detach())
-        step.saved = weighting, Graph([alias], [out])
+        if weighting.back is not None:
+            out = weighting.apply(weighting.data.tensor, weighting.weight.detach())
+            step.saved = weighting, None
+        else:
+            with torch.enable_grad():
+                alias = weighting.data.tensor.detach().requires_grad_()
+                out = weighting.apply(alias, weighting.weight.detach())
+            step.saved = weighting, Graph([alias], [out])
         return out.detach() if weighting.bias is None else out.detach() + weighting.bias.detach()
 
     def receivers(self, step: Step) -> Sequence[Value]:
@@ -94,7 +99,7 @@ class Weighted(Rule):
         q, s = sweep.unfinished(step, out, arriving[0])
         if weighting.bias is not None:
             sweep.book(step, "bias", absorbed_by_bias(weighting.bias, q=q, rule=sweep.rule), out)
-        r = weighting.data.tensor * graph.adjoint([q])[0]
+        r = weighting.data.tensor * (graph.adjoint([q])[0] if weighting.back is None else weighting.back(q))
         sweep.deliver(step, weighting.data, r=r if s is None else r + _shared(weighting, s))
 
 
@@ -139,7 +144,9 @@ def constant(thing: Any) -> Any:
 def linear(input: Any, weight: Any, bias: Any = None) -> Weighting:
     """F.linear: z = x Wᵀ + b."""
     weight, bias = constant(weight), constant(bias)
-    return Weighting(input, weight, bias, F.linear, dense=(-1,) if weight.dim() == 2 else None)
+    if weight.dim() != 2:
+        return Weighting(input, weight, bias, F.linear)
+    return Weighting(input, weight, bias, F.linear, dense=(-1,), back=lambda q: q @ weight.detach())
 
 
 def matmul(a: Any, b: Any) -> Weighting:

@@ -1,5 +1,6 @@
 """The model and what it is called with: the forward pass as every method sees it, leaving no trace on the model."""
 
+import math
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -89,7 +90,7 @@ def _raised_by_torch(traceback: TracebackType | None) -> bool:
 def require_finite(tensors: Sequence[Tensor]) -> None:
     """Refuse inputs with a NaN or an infinity, and say where it stands."""
     for n, tensor in enumerate(tensors):
-        if not bool(tensor.sum().isfinite()) and not bool(tensor.isfinite().all()):
+        if not math.isfinite(tensor.sum().item()) and not bool(tensor.isfinite().all()):
             place = (~tensor.isfinite()).nonzero()[0].tolist()
             name = "inputs" if len(tensors) == 1 else f"inputs[{n}]"
             raise InputError(f"{name}{place} is {tensor[tuple(place)].item()}; inputs must be finite numbers")

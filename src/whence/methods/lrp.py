@@ -163,7 +163,7 @@ class LRP:
         )
 
     def _require_finite(self, found: Sequence[Tensor]) -> None:
-        if not all(bool(r.isfinite().all()) for r in found):
+        if not all(math.isfinite(r.sum().item()) or bool(r.isfinite().all()) for r in found):
             raise InputError(
                 f"the relevance is not finite: with epsilon = {self.epsilon:g} and product = {self.product!r} amounts "
                 f"grew beyond what {found[0].dtype} holds; use another epsilon, double precision, or another product rule"

@@ -13,6 +13,17 @@ enum { LANES = BYTES / sizeof(REAL), COLUMNS = ACROSS * LANES };
 /* The columns of a panel, for whoever packs. */
 long NAME(columns)(void) { return COLUMNS; }
 
+/* Put a matrix (depth, columns), any strides, into panels `deep` rows deep, from row `row` and column `column` on. */
+void NAME(pack)(long depth, long columns, const REAL *from, long from_row, long from_column, REAL *panels, long deep, long row,
+                long column) {
+    for (long j = 0; j < columns; j++) {
+        const long at = column + j;
+        REAL *to = panels + (at / COLUMNS * deep + row) * COLUMNS + at % COLUMNS;
+        const REAL *own = from + j * from_column;
+        for (long k = 0; k < depth; k++) to[k * COLUMNS] = own[k * from_row];
+    }
+}
+
 static inline long padded(long columns) { return (columns + COLUMNS - 1) / COLUMNS * COLUMNS; }
 
 /* c = a b for `rows` ≤ DOWN rows of a (·, depth) and one panel b (depth, COLUMNS); rows is known where this is inlined. */

@@ -7,11 +7,10 @@ start of every segment of steps, and the way back runs each segment again: time 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from whence.recurrent.compiled import Built, built
 from whence.recurrent.layer import SweptLayer
@@ -40,17 +39,10 @@ class Arguments(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ADDRESSES),
         *((name, ctypes.c_double) for name in REAL),
     ]
+    if TYPE_CHECKING:
 
-
-class Packed(NamedTuple):
-    """The weights of one direction as the kernels read them: matrices in panels, biases that are zero where there are none."""
-
-    u: Tensor
-    w: Tensor | None
-    bias_x: Tensor
-    bias_h: Tensor | None
-    u_back: Tensor | None
-    w_back: Tensor
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
 
 def kernels(weights: LSTMWeights | GRUWeights, dtype: torch.dtype) -> Built:
@@ -58,26 +50,60 @@ def kernels(weights: LSTMWeights | GRUWeights, dtype: torch.dtype) -> Built:
     return built("lstm/steps.c" if isinstance(weights, LSTMWeights) else "gru/steps.c", dtype)
 
 
-def in_panels(matrix: Tensor, columns: int) -> Tensor:
-    """A matrix (depth, n) as panels (·, depth, columns), the last one filled with zeros."""
-    filled = pad(matrix, (0, -matrix.shape[1] % columns))
-    return filled.view(len(matrix), -1, columns).transpose(0, 1).contiguous()
+class Kernels:
+    """The functions of a library for one precision."""
 
+    def __init__(self, weights: LSTMWeights | GRUWeights, dtype: torch.dtype) -> None:
+        library = kernels(weights, dtype).library
+        ending = "single" if dtype == torch.float32 else "double"
+        self.forward, self.back = getattr(library, f"forward_{ending}"), getattr(library, f"back_{ending}")
+        self._pack, self._scratch = getattr(library, f"pack_{ending}"), getattr(library, f"scratch_{ending}")
+        self._pack.argtypes = (
+            [ctypes.c_long] * 2 + [ctypes.c_void_p] + [ctypes.c_long] * 2 + [ctypes.c_void_p] + [ctypes.c_long] * 3
+        )
+        self._scratch.argtypes, self._scratch.restype = [ctypes.c_long] * 4, ctypes.c_long
+        count = getattr(library, f"columns_{ending}")
+        count.restype = ctypes.c_long
+        self.columns: int = count()
 
-def packed(weights: LSTMWeights | GRUWeights, columns: int) -> Packed:
-    """A direction's weights for kernels whose panels have so many columns."""
+    def scratch(self, block: int, inputs: int, hidden: int, targets: int) -> int:
+        """How many numbers a kernel needs room for."""
+        return self._scratch(block, inputs, hidden, targets)
 
-    def own(bias: Tensor | None) -> Tensor:
-        return weights.input.new_zeros(len(weights.input)) if bias is None else bias.contiguous()
+    def panels(self, *matrices: Tensor, axis: int = 0) -> Tensor:
+        """Matrices (depth, columns), one below the other or side by side, in panels of columns filled up with zeros."""
+        depth, width = matrices[0].shape
+        if axis == 0:
+            depth = sum(len(each) for each in matrices)
+        else:
+            width = sum(each.shape[1] for each in matrices)
+        made = matrices[0].new_zeros(-(-width // self.columns), depth, self.columns)
+        place = [0, 0]
+        for each in matrices:
+            self._pack(*each.shape, each.data_ptr(), *each.stride(), made.data_ptr(), depth, *place)
+            place[axis] += each.shape[axis]
+        return made
 
-    if isinstance(weights, LSTMWeights):
-        both = torch.cat([weights.input, weights.hidden], 1)
-        u, w, _ = weights.candidate()
-        back = in_panels(torch.cat([w, u], 1), columns)
-        return Packed(in_panels(both.T, columns), None, own(weights.bias), None, None, back)
-    u, w, _, _ = weights.candidate()
-    forward = in_panels(weights.input.T, columns), in_panels(weights.hidden.T, columns)
-    return Packed(*forward, own(weights.input_bias), own(weights.hidden_bias), in_panels(u, columns), in_panels(w, columns))
+    def packed(self, weights: LSTMWeights | GRUWeights) -> dict[str, Tensor | None]:
+        """A direction's weights as the kernels read them; a bias that is not there is zero."""
+        none = weights.input.new_zeros(len(weights.input))
+
+        def own(bias: Tensor | None) -> Tensor:
+            return none if bias is None else bias.contiguous()
+
+        if isinstance(weights, LSTMWeights):
+            u, w, _ = weights.candidate()
+            both = self.panels(weights.input.T, weights.hidden.T)
+            return {"u": both, "bias_x": own(weights.bias), "w_back": self.panels(w, u, axis=1)}
+        u, w, _, _ = weights.candidate()
+        return {
+            "u": self.panels(weights.input.T),
+            "w": self.panels(weights.hidden.T),
+            "bias_x": own(weights.input_bias),
+            "bias_h": own(weights.hidden_bias),
+            "u_back": self.panels(u),
+            "w_back": self.panels(w),
+        }
 
 
 class NativeLayer:
@@ -91,89 +117,69 @@ class NativeLayer:
         lengths: Tensor | None,
     ) -> None:
         """Run D directions over x (T, B, E) from the states (D, B, H) each."""
-        library = kernels(weights[0], x.dtype).library
-        ending = "single" if x.dtype == torch.float32 else "double"
-        self._forward, self._back, self._room, columns = (
-            getattr(library, f"{name}_{ending}") for name in ("forward", "back", "scratch", "columns")
-        )
-        for count in (self._room, columns):
-            count.restype = ctypes.c_long
+        self.kernels = Kernels(weights[0], x.dtype)
         self.x = x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
         self.steps, self.batch, self.inputs = x.shape
         self.hidden = states[0].shape[-1]
         self.is_ragged = lengths is not None
         self.lengths = torch.full((self.batch,), self.steps) if lengths is None else lengths.contiguous()
-        self.directions = [packed(each, columns()) for each in weights]
+        self.directions = [self.kernels.packed(each) for each in weights]
         self.kept = 4 if isinstance(weights[0], LSTMWeights) else 5
         step = len(weights) * self.batch * self.kept * self.hidden * x.element_size()
         self.segment = self.steps if step * self.steps <= TAPE else max(1, TAPE // 4 // step)
-        self.starts: list[list[Tensor]] = []  # for every segment the states (D, B, H) before it
-        self.tape = [self._new_tape() for _ in weights] if self.segment == self.steps else None
-        self.out = self._like_x(0, len(weights) * self.hidden)
+        self.tapes = [self._new_tape() if self.segment == self.steps else None for _ in weights]
+        self.out = self._like_x((), len(weights) * self.hidden)
         self.states = [state.clone(memory_format=torch.contiguous_format) for state in states]
+        self.starts: list[Sequence[Tensor]] = []  # for every segment the states (D, B, H) before it
         for start in range(0, self.steps, self.segment):
             self.starts.append(self.states)
             self.states = [state.clone() for state in self.states]
-            for d in range(len(weights)):
-                tape = None if self.tape is None else self.tape[d]
-                self._run(self._forward, self._arguments(d, start, self.states, tape, is_output=True), targets=1)
+            for d, tape in enumerate(self.tapes):
+                own = self._arguments(d, start, tape)
+                _set(own, h=self.states[0][d], c=self.states[-1][d], out=self.out[..., d * self.hidden :])
+                own.out_time, own.out_row = self.out.stride()[:2]
+                self._run(self.kernels.forward, own)
 
     def _new_tape(self) -> Tensor:
         return self.x.new_empty(self.segment, self.batch, self.kept, self.hidden)
 
-    def _like_x(self, targets: int, size: int) -> Tensor:
-        """Room for numbers (K, T, B, size), or (T, B, size) for no target, in the order in which x lies in memory."""
-        lead = (targets,) if targets else ()
+    def _like_x(self, lead: tuple[int, ...], size: int) -> Tensor:
+        """Room for numbers (*lead, T, B, size), in the order in which x lies in memory."""
         is_batch_first = self.x.stride(0) < self.x.stride(1)
         shape = (self.batch, self.steps) if is_batch_first else (self.steps, self.batch)
         made = (self.x.new_zeros if self.is_ragged else self.x.new_empty)(*lead, *shape, size)
         return made.transpose(-2, -3) if is_batch_first else made
 
-    def _arguments(
-        self, d: int, start: int, states: Sequence[Tensor], tape: Tensor | None, *, is_output: bool = False
-    ) -> dict[str, Any]:
-        own, h = self.directions[d], self.hidden
-        found: dict[str, Any] = {
-            "from": start,
-            "to": min(start + self.segment, self.steps),
-            "batch": self.batch,
-            "inputs": self.inputs,
-            "hidden": h,
-            "is_reverse": d,
-            "lengths": self.lengths,
-            "x": self.x,
-            "x_time": self.x.stride(0),
-            "x_row": self.x.stride(1),
-            **own._asdict(),
-            "h": states[0][d],
-            "c": states[1][d] if len(states) > 1 else None,
-            "h_start": self.starts[start // self.segment][0][d],
-            "tape": tape,
-            "tape_time": self.batch * self.kept * h,
-        }
-        if is_output:
-            found |= {"out": self.out[..., d * h :], "out_time": self.out.stride(0), "out_row": self.out.stride(1)}
-        return found
+    def _arguments(self, d: int, start: int, tape: Tensor | None) -> Arguments:
+        """What both kernels are told of one direction and the segment from a step on."""
+        own = Arguments()
+        setattr(own, "from", start)
+        own.to, own.is_reverse, own.targets = min(start + self.segment, self.steps), d, 1
+        own.batch, own.inputs, own.hidden = self.batch, self.inputs, self.hidden
+        own.x_time, own.x_row = self.x.stride()[:2]
+        own.tape_time = self.batch * self.kept * self.hidden
+        before = self.starts[start // self.segment][0][d]
+        _set(own, x=self.x, lengths=self.lengths, tape=tape, h_start=before, **self.directions[d])
+        return own
 
-    def _run(self, kernel: Callable[..., Any], settings: dict[str, Any], *, targets: int) -> None:
+    def _run(self, kernel: Callable[..., Any], given: Arguments) -> None:
         """Call a kernel, on as many threads as PyTorch has and the work is worth."""
-        block = max(1, min(BLOCK, 4 * BLOCK // targets, self.batch))
-        size = self._room(*(ctypes.c_long(each) for each in (block, self.inputs, self.hidden, targets)))
-        work = (settings["to"] - settings["from"]) * self.batch * targets * self.hidden * (self.inputs + self.hidden)
+        given.block = max(1, min(BLOCK, 4 * BLOCK // given.targets, self.batch))
+        size = self.kernels.scratch(given.block, self.inputs, self.hidden, given.targets)
+        work = self.segment * self.batch * given.targets * self.hidden * (self.inputs + self.hidden)
         threads = max(1, min(torch.get_num_threads(), work // WORTH_A_THREAD, self.batch // 4))
         share = -(-self.batch // threads)
 
         def part(first: int) -> None:
-            scratch = self.x.new_empty(size)
-            own = {**settings, "first": first, "last": min(first + share, self.batch), "block": block, "scratch": scratch}
-            kernel(ctypes.byref(Arguments(**{name: _plain(each) for name, each in own.items()})))
+            own, scratch = Arguments.from_buffer_copy(given), self.x.new_empty(size)
+            own.first, own.last, own.scratch = first, min(first + share, self.batch), scratch.data_ptr()
+            kernel(ctypes.byref(own))
 
-        parts = range(0, self.batch, share)
-        if len(parts) == 1:
+        if threads == 1:
             part(0)
         else:
-            with ThreadPoolExecutor(len(parts)) as pool:
-                list(pool.map(part, parts))
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(part, range(0, self.batch, share)))
 
     def outputs(self) -> Tensor:
         """The hidden state of every direction after every step (T, B, D·H), zero where a sequence has ended."""
@@ -189,42 +195,39 @@ class NativeLayer:
         """Hand back relevance that arrived at outputs (K, T, B, D·H) and final states (K, D, B, H)."""
         r = [each.clone(memory_format=torch.contiguous_format) for each in r_states]
         targets, count = r[0].shape[:2]
-        r_x = self._like_x(targets, 1 if by_step else self.inputs)
-        of_bias, of_stabiliser = (self.x.new_zeros(count, targets, self.batch, dtype=torch.float64) for _ in range(2))
+        r_x = self._like_x((targets,), 1 if by_step else self.inputs)
+        books = self.x.new_zeros(2, count, targets, self.batch, dtype=torch.float64)
         if r_outputs is not None and r_outputs.stride(-1) != 1:
             r_outputs = r_outputs.contiguous()
-        settings: dict[str, Any] = {
-            "targets": targets,
-            "is_by_step": int(by_step),
-            "r_target": r[0].stride(0),
-            **dict(zip(("r_x_target", "r_x_time", "r_x_row"), r_x.stride(), strict=False)),
-            "epsilon": rule.epsilon,
-            "returned": rule.returned,
-            "delta": rule.delta,
-        }
         for d in range(count):  # one after the other: the second adds to what the first wrote
-            own = settings | {"r_h": r[0][:, d], "r_c": r[1][:, d] if len(r) > 1 else None}
-            own |= {"of_bias": of_bias[d], "of_stabiliser": of_stabiliser[d]}
-            if direction in (None, d):
-                own |= {"r_x": r_x, "is_added": int(d > 0 and direction is None)}
-            if r_outputs is not None:
-                own["r_out"] = r_outputs[..., d * self.hidden :]
-                own |= dict(zip(("r_out_target", "r_out_time", "r_out_row"), r_outputs.stride(), strict=False))
-            for start, tape in self._segments_back(d):
-                self._run(self._back, self._arguments(d, start, self.states, tape) | own, targets=targets)
-        books = [each.to(self.x.dtype) for each in (of_bias, of_stabiliser)]
-        return SweptLayer(r_x, r, books[0], books[1])
+            for own in self._segments_back(d):
+                own.targets, own.is_by_step, own.r_target = targets, by_step, r[0].stride(0)
+                own.epsilon, own.returned, own.delta = rule.epsilon, rule.returned, rule.delta
+                _set(own, r_h=r[0][:, d], r_c=r[-1][:, d], of_bias=books[0, d], of_stabiliser=books[1, d])
+                if direction in (None, d):
+                    own.r_x, own.is_added = r_x.data_ptr(), d > 0 and direction is None
+                    own.r_x_target, own.r_x_time, own.r_x_row = r_x.stride()[:3]
+                if r_outputs is not None:
+                    own.r_out = r_outputs[..., d * self.hidden :].data_ptr()
+                    own.r_out_target, own.r_out_time, own.r_out_row = r_outputs.stride()[:3]
+                self._run(self.kernels.back, own)
+        bias, stabiliser = books.to(self.x.dtype)
+        return SweptLayer(r_x, r, bias, stabiliser)
 
-    def _segments_back(self, d: int) -> Iterator[tuple[int, Tensor]]:
-        """Every segment of a direction from the last, by its first step, with its tape."""
-        tape = self._new_tape() if self.tape is None else self.tape[d]
+    def _segments_back(self, d: int) -> Iterator[Arguments]:
+        """Every segment of a direction from the last, with its tape."""
+        kept = self.tapes[d]
+        tape = self._new_tape() if kept is None else kept
         for number in reversed(range(len(self.starts))):
-            start = number * self.segment
-            if self.tape is None:
-                states = [state.clone() for state in self.starts[number]]
-                self._run(self._forward, self._arguments(d, start, states, tape), targets=1)
-            yield start, tape
+            own = self._arguments(d, number * self.segment, tape)
+            if kept is None:
+                states = [state[d].clone() for state in self.starts[number]]
+                _set(own, h=states[0], c=states[-1])
+                self._run(self.kernels.forward, own)
+            yield own
 
 
-def _plain(value: Any) -> Any:
-    return value.data_ptr() if isinstance(value, Tensor) else value
+def _set(arguments: Arguments, **tensors: Tensor | None) -> None:
+    """Enter where tensors lie."""
+    for name, tensor in tensors.items():
+        setattr(arguments, name, None if tensor is None else tensor.data_ptr())
