@@ -7,6 +7,11 @@ import pytest
 import torch
 from hypothesis import settings
 
+if not torch.cuda.is_available():
+    os.environ.setdefault(
+        "TRITON_INTERPRET", "1"
+    )  # the kernels for GPUs run here too, slowly; to be set before they are imported
+
 settings.register_profile("whence", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("whence")
 torch.set_num_threads(1)

@@ -1,6 +1,7 @@
 """Every faster path is the reference: on odd sizes, ragged batches, given states, all settings of the rule."""
 
 import copy
+import importlib
 import subprocess
 import sys
 from collections.abc import Generator
@@ -65,6 +66,8 @@ class Case:
             if native.kernels(self.weights[0], self.x.dtype).library is None:
                 pytest.skip("no C compiler")
             return native.NativeLayer(self.x, self.weights, self.states, self.lengths)
+        if name == "triton":
+            return gpu_layer().TritonLayer(self.x, self.weights, self.states, self.lengths)
         return dispatch.DirectionsLayer(self.cell, self.x, self.weights, self.states, self.lengths, plainly=name == "plain")
 
     def double(self) -> "Case":
@@ -88,6 +91,15 @@ class Case:
             close(found, expected, tolerance)
         close(swept.bias, right.bias, tolerance)
         close(swept.stabiliser, right.stabiliser, tolerance)
+
+
+def gpu_layer() -> Any:
+    """The layer by Triton kernels, which the interpreter runs on the CPU."""
+    pytest.importorskip("triton")
+    found = importlib.import_module("whence.recurrent.gpu.layer")
+    if not found.IS_INTERPRETED:
+        pytest.skip("there is a GPU: tests/test_cuda.py runs the kernels on it")
+    return found
 
 
 def close(found: Tensor, expected: Tensor, tolerance: float) -> None:
@@ -141,6 +153,41 @@ def test_what_a_caller_may_ask_for(cell: str, name: str, method: LRP, monkeypatc
             case.check(method, name, 1e-10)
         case.r_outputs = None
         case.check(method, name, 1e-10)
+
+
+@pytest.mark.usefixtures("unwritten_is_nan")
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize(
+    "method", [LRP(epsilon=0.1), LRP(epsilon=0.1, delta=0.7), LRP(epsilon=0.1, stabiliser="absorbed")], ids=str
+)
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (60, 60, 35, 3), (4, 63, 3, 5), (7, 65, 1, 3), (2, 127, 4, 2)], ids=str)
+def test_triton(cell: str, method: LRP, ragged: bool, sizes: tuple[int, int, int, int]) -> None:
+    Case(cell, sizes, torch.float32, ragged=ragged).check(method, "triton", 1e-4)
+
+
+@pytest.mark.usefixtures("unwritten_is_nan")
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_triton_where_programs_share_a_layer_and_what_a_caller_may_ask_for(cell: str) -> None:
+    Case(cell, (2, 140, 3, 2), torch.float32, ragged=True).check(LRP(epsilon=0.1), "triton", 1e-4)
+    case = Case(cell, (4, 6, 5, 3), torch.float32, ragged=True, bias=False)
+    case.x = case.x.transpose(0, 1).contiguous().transpose(0, 1)
+    for direction in (None, 0, 1):
+        case.check(LRP(epsilon=0.1), "triton", 1e-4, direction=direction, by_step=direction != 0)
+    case.r_outputs = None
+    case.check(LRP(epsilon=0.1), "triton", 1e-4)
+
+
+def test_triton_computes_in_single_precision_what_comes_in_half_of_it() -> None:
+    case = Case("lstm", (5, 7, 4, 3), torch.bfloat16)
+    layer = case.layer("triton")
+    swept = layer.relevance(case.r_outputs, case.r_states, LRP(epsilon=0.1).rule, direction=None, by_step=False)
+    exact = case.double()
+    expected = exact.layer("reference").relevance(
+        exact.r_outputs, exact.r_states, LRP(epsilon=0.1).rule, direction=None, by_step=False
+    )
+    assert layer.outputs().dtype == swept.x.dtype == torch.bfloat16
+    close(swept.x, expected.x, 2**-7)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

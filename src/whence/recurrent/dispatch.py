@@ -1,5 +1,7 @@
 """Which path a recurrent layer takes, and why: the readable reference, or a faster one that is tested against it."""
 
+import importlib.util
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,9 +17,11 @@ from whence.recurrent.sweep import Swept
 from whence.recurrent.weights import GRUWeights, LSTMWeights
 from whence.rules.equations import Product, Rules
 
+ON_GPUS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
 
 class Path(NamedTuple):
-    """The path of a layer: "reference", "plain" (few large operations) or "compiled" (kernels in C), and why."""
+    """The path of a layer: "reference", "plain" (few large operations), "compiled" (C) or "triton" (on GPUs), and why."""
 
     name: str
     reason: str
@@ -29,13 +33,31 @@ def path(weights: Any, x: Tensor, *, product: Product) -> Path:
         return Path("reference", "only nn.LSTM and nn.GRU have a faster path")
     if product != "all" or (isinstance(weights, LSTMWeights) and weights.projection is not None):
         return Path("reference", "a projection, or another rule for products than the paper's, has no faster path")
-    if x.device.type not in ("cpu", "cuda") or x.dtype not in PRECISIONS:
+    if x.device.type not in ("cpu", "cuda") or x.dtype not in (PRECISIONS if x.device.type == "cpu" else ON_GPUS):
         return Path("reference", f"there is no faster path for {x.dtype} on {x.device.type}")
     slower = "plain" if isinstance(weights, LSTMWeights) else "reference"
     if x.device.type == "cuda":
-        return Path(slower, "on a GPU PyTorch's own operations do the work")
+        reason = _against_triton(weights, x)
+        if reason is not None and x.dtype not in PRECISIONS:
+            slower = "reference"
+        return Path("triton", "PyTorch comes with Triton") if reason is None else Path(slower, reason)
     found = kernels(weights, x.dtype)
     return Path(slower if found.library is None else "compiled", found.reason)
+
+
+def _against_triton(weights: LSTMWeights | GRUWeights, x: Tensor) -> str | None:
+    """Why the Triton kernels cannot do a layer, None where they can."""
+    if os.environ.get("WHENCE_TRITON", "1") == "0":
+        return "WHENCE_TRITON is 0"
+    if x.dtype == torch.float64:
+        return "the Triton kernels have single precision"
+    if importlib.util.find_spec("triton") is None:
+        return "there is no Triton"
+    from whence.recurrent.gpu.layer import programs_that_meet  # only here: it needs Triton
+
+    needed = programs_that_meet(weights.hidden.shape[1], 2)
+    found = torch.cuda.get_device_properties(x.device).multi_processor_count
+    return f"{needed} programs would have to meet, and the GPU has {found} processors" if needed > found else None
 
 
 class DirectionsLayer:
@@ -144,4 +166,8 @@ def run_layer(
         layer = slow()
         return Chosen(layer, lambda: layer)
     with torch.no_grad():
+        if chosen == "triton":
+            from whence.recurrent.gpu.layer import TritonLayer  # only here: it needs Triton
+
+            return Chosen(TritonLayer(x, weights, states, lengths), slow)
         return Chosen(NativeLayer(x, weights, states, lengths) if chosen == "compiled" else slow(plainly=True), slow)
