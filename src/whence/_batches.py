@@ -17,6 +17,9 @@ from whence.text.tokenizer import Token, running_text
 Text = str | tuple[str, ...]  # as a person wrote it, or cut into words already
 
 
+TOKENS = 2**15  # of one batch, padding included: long texts go in smaller batches
+
+
 class Cut(NamedTuple):
     """A text and its tokens, each with its place in it."""
 
@@ -69,7 +72,11 @@ def scores_of(pipeline: Pipeline, forward: EmbeddedForward, embedded: Tensor | N
     """The scores (B, C) of a batch, also with other embedded tokens than its own."""
     with predicting(pipeline.module), torch.no_grad():
         scores = forward.call(forward.tensors if embedded is None else [embedded])
-    count = len(forward.tensors[0])
+    return require_scores_of(pipeline, scores, len(forward.inputs))
+
+
+def require_scores_of(pipeline: Pipeline, scores: Any, count: int) -> Tensor:
+    """What a pipeline's module gave for so many texts, if it is scores (B, C)."""
     if not isinstance(scores, Tensor) or scores.shape != (count, len(pipeline.classes)):
         raise ModelError(
             f"the module gave {describe(scores)} for {count} texts; it must give one score for each of "
@@ -90,7 +97,8 @@ def _groups(pipeline: Pipeline, lengths: Sequence[int], size: int) -> list[list[
     same = not _takes_lengths(pipeline.module)
     groups: list[list[int]] = []
     for n in order:
-        if groups and len(groups[-1]) < size and (not same or lengths[groups[-1][0]] == lengths[n]):
+        fits = groups and len(groups[-1]) < size and (len(groups[-1]) + 1) * lengths[n] <= TOKENS
+        if fits and (not same or lengths[groups[-1][0]] == lengths[n]):
             groups[-1].append(n)
         else:
             groups.append([n])

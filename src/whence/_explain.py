@@ -3,14 +3,15 @@
 import copy
 import inspect
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, is_dataclass, replace
 from numbers import Integral
-from typing import Any, cast, overload
+from typing import Any, NamedTuple, cast, overload
 
 import torch
 from torch import Tensor
 
-from whence._batches import Cut, Text, batches, cut, scores_of
+from whence._batches import Cut, Text, batches, cut, require_scores_of, scores_of
 from whence.errors import InputError, TargetError
 from whence.explanation import Explanation
 from whence.methods.embedded import EmbeddedForward
@@ -20,7 +21,7 @@ from whence.methods.target import Target
 from whence.models.pipeline import Pipeline
 from whence.result import Result
 
-BATCH = 64
+BATCH = 256
 
 
 @overload
@@ -116,28 +117,38 @@ def _explained(
     encoders: bool,
 ) -> list[list[Explanation]]:
     """For every text of a batch its explanation, or one for every class."""
-    scores = scores_of(pipeline, forward)
+    result = None
+    if isinstance(method, LRP):
+        with suppress(InputError, TargetError):  # the module may give no scores, or none that are numbers: that is said below
+            result = method.relevance(forward, cast(Target, target), by_step=True)
+    scores = scores_of(pipeline, forward) if result is None else require_scores_of(pipeline, result.output, len(texts))
     chosen = cast(Target, scores.argmax(1).tolist() if target == "predicted" else target)
-    result = method.relevance(forward, chosen)
+    result = method.relevance(forward, chosen).by_step() if result is None else result
     if result.explained is not None and (result.gap.abs() > 1e-4 * result.score.abs().clamp(min=1)).any():
         # single precision does not last through so long a text; double precision may
         doubled = replace(pipeline, module=copy.deepcopy(pipeline.module).double())
         (_, forward), *_ = batches(doubled, texts, size=len(texts))
-        result = method.relevance(forward, chosen).check(1e-4)
+        result = method.relevance(forward, chosen).check(1e-4).by_step()
     shares = _directions(method, forward, chosen, result) if encoders else []
-    (numbers,) = forward.ids
-    assert numbers is not None
-    return [
-        _assembled(pipeline, text, ids, scores[n], result, n, chosen, method, shares)
-        for n, (text, ids) in enumerate(zip(texts, numbers, strict=True))
-    ]
+    (ids,) = forward.ids
+    assert ids is not None
+    numbers = ids.tolist()
+    batch = Batch(
+        scores.tolist(),
+        result.relevance.tolist(),
+        result.score.tolist(),
+        {name: amount.tolist() for name, amount in result.absorbed.items()},
+        [share.relevance.tolist() for share in shares],
+        asdict(cast(Any, method)) if is_dataclass(method) else {},
+    )
+    return [_assembled(pipeline, text, numbers[n], batch, n, chosen, method) for n, text in enumerate(texts)]
 
 
 def _directions(method: Method, forward: EmbeddedForward, target: Any, whole: Result) -> list[Result]:
     """What came through the forward and through the backward direction, two results that add up to the whole."""
     if "direction" not in inspect.signature(method.relevance).parameters:
         raise InputError(f"{type(method).__name__} does not keep the directions apart; leave out encoders=True")
-    shares = [cast(Any, method).relevance(forward, target, direction=d) for d in (0, 1)]
+    shares = [cast(Any, method).relevance(forward, target, direction=d).by_step() for d in (0, 1)]
     if method.name == "sa":
         return shares  # squares, taken in each direction alone, do not add up
     together = cast(Tensor, shares[0].relevance) + cast(Tensor, shares[1].relevance)
@@ -146,43 +157,45 @@ def _directions(method: Method, forward: EmbeddedForward, target: Any, whole: Re
     return shares
 
 
+class Batch(NamedTuple):
+    """What was found for all texts of a batch, as plain numbers; several classes lead."""
+
+    outputs: list[list[float]]  # every class's score for every text
+    relevance: Any
+    scores: Any
+    absorbed: dict[str, Any]
+    encoders: list[Any]
+    settings: dict[str, Any]
+
+
 def _assembled(
-    pipeline: Pipeline,
-    cut_text: Cut,
-    ids: Tensor,
-    scores: Tensor,
-    result: Result,
-    row: int,
-    target: Any,
-    method: Method,
-    shares: Sequence[Result],
+    pipeline: Pipeline, cut_text: Cut, ids: Sequence[int], batch: Batch, row: int, target: Any, method: Method
 ) -> list[Explanation]:
-    (text, tokens), classes = cut_text, pipeline.classes
-    numbers = {name: float(score) for name, score in zip(classes, scores.tolist(), strict=True)}
-    predicted = classes[int(scores.argmax())]
-    chosen = list(range(len(classes))) if target == "all" else [target[row] if isinstance(target, list) else target]
-    settings = asdict(cast(Any, method)) if is_dataclass(method) else {}
-    found: list[Explanation] = []
-    for k, index in enumerate(chosen):
-        place = (k, row) if target == "all" else (row,)
+    (text, tokens), classes, outputs = cut_text, pipeline.classes, batch.outputs[row]
+    is_all = target == "all"
+    chosen = list(range(len(classes))) if is_all else [target[row] if isinstance(target, list) else target]
+    shown = tuple(text[token.start : token.end] for token in tokens)
+    spans = tuple((token.start, token.end) for token in tokens)
+    unknown = tuple(number == 0 for number in ids[: len(tokens)])
+    predicted = classes[outputs.index(max(outputs))]
 
-        def words(relevance: Any, place: tuple[int, ...] = place) -> tuple[float, ...]:
-            return tuple(relevance[place][: len(tokens)].sum(-1).tolist())
+    def own(found: Any, k: int) -> Any:
+        return found[k][row] if is_all else found[row]
 
-        found.append(
-            Explanation(
-                text=text,
-                tokens=tuple(text[token.start : token.end] for token in tokens),
-                spans=tuple((token.start, token.end) for token in tokens),
-                unknown=tuple(number == 0 for number in ids[: len(tokens)].tolist()),
-                relevance=words(result.relevance),
-                scores={**numbers, classes[index]: float(result.score[place])},
-                predicted=predicted,
-                target=classes[index],
-                method={"name": method.name, **settings},
-                absorbed={name: float(amount[place]) for name, amount in result.absorbed.items()},
-                model=pipeline.name,
-                encoders=tuple(words(share.relevance) for share in shares),
-            )
+    return [
+        Explanation(
+            text=text,
+            tokens=shown,
+            spans=spans,
+            unknown=unknown,
+            relevance=tuple(own(batch.relevance, k)[: len(tokens)]),
+            scores={**dict(zip(classes, outputs, strict=True)), classes[index]: own(batch.scores, k)},
+            predicted=predicted,
+            target=classes[index],
+            method={"name": method.name, **batch.settings},
+            absorbed={name: own(amount, k) for name, amount in batch.absorbed.items()},
+            model=pipeline.name,
+            encoders=tuple(tuple(own(share, k)[: len(tokens)]) for share in batch.encoders),
         )
-    return found
+        for k, index in enumerate(chosen)
+    ]

@@ -30,6 +30,7 @@ def relevance(
     embedding: str | None = None,
     at: str | None = None,
     memory: bool = False,
+    by_step: bool = False,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
 ) -> Result:
@@ -46,6 +47,8 @@ def relevance(
     `lengths`: how many steps of each sample of a padded batch are real. Every sample is then explained as if it were alone: the
     model is called once for each length, with the samples of that length cut to it (and their rows of `args` and `kwargs`),
     and is told their `lengths` if its forward has a parameter of that name.
+
+    `by_step` sums relevance over the last axis of the inputs, the features: one number for every step, at less cost.
 
     `at` names a layer: relevance is then that of its output, not of the inputs. `memory` also tells how much relevance the
     states of recurrent layers carry from step to step.
@@ -65,18 +68,23 @@ def relevance(
         if isinstance(inputs, PackedSequence):
             raise InputError("inputs are packed token ids; give them padded with lengths=, or embed first")
         if lengths is not None:
-            return relevance_by_length(forward, target, method, lengths, embedding=embedding)
+            result = relevance_by_length(forward, target, method, lengths, embedding=embedding)
+            return result.by_step() if by_step else result
         forward = embedded(model, tensors, args, kwargs, single=isinstance(inputs, Tensor), name=embedding)
         tensors = forward.tensors
     _require_finite_weights(model)
     if (at is not None or memory) and (not isinstance(method, LRP) or lengths is not None):
         raise InputError("at= and memory= need method=LRP(...) and samples of one length, or a model that packs them")
+    if at is not None and by_step:
+        raise InputError("by_step= sums over the features of the inputs; leave it out with at=, and sum what the layer gave")
     if lengths is not None:
-        return relevance_by_length(forward, target, method, lengths)
+        result = relevance_by_length(forward, target, method, lengths)
+        return result.by_step() if by_step else result
     require_finite(tensors)
     if isinstance(method, LRP):
-        return method.relevance(forward, target, at=at, memory=memory)
-    return method.relevance(forward, target)
+        return method.relevance(forward, target, at=at, memory=memory, by_step=by_step)
+    result = method.relevance(forward, target)
+    return result.by_step() if by_step else result
 
 
 def _followed(model: Any) -> nn.Module:

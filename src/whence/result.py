@@ -1,7 +1,7 @@
 """What an explanation of a model's score consists of: relevance, score, and the ledger of what was absorbed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -29,6 +29,7 @@ class Result:
     absorbed: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])  # by layer and what absorbed it, each like score
     explained: Tensor | None = None  # the relevance summed over each sample, like score
     memory: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # (B, T + 1) by layer, where asked for
+    output: Tensor | None = field(default=None, repr=False)  # what the model returned, where LRP saw it
     gaps: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # by layer, when the books do not balance
 
     @property
@@ -39,6 +40,10 @@ class Result:
                 f"{type(self.method).__name__} does not share out the score, so there is nothing to check; use LRP() for that"
             )
         return self.score - self.explained - sum(self.absorbed.values(), start=torch.zeros_like(self.score))
+
+    def by_step(self) -> "Result":
+        """The same with relevance summed over the last axis of the inputs: one number for every step."""
+        return replace(self, relevance=_summed(self.relevance))
 
     def __repr__(self) -> str:
         """The shapes and sums rather than all the numbers."""
@@ -78,6 +83,12 @@ class Result:
             f"sample {sample}: score {score[n]:.4g}, relevance + absorbed {score[n] - gap[n]:.4g} "
             f"(gap {gap[n].abs():.3g} > {tolerance:g}); {where}"
         )
+
+
+def _summed(relevance: Any) -> Any:
+    if isinstance(relevance, PackedSequence):
+        return relevance._replace(data=relevance.data.sum(-1))
+    return tuple(_summed(each) for each in relevance) if isinstance(relevance, tuple) else relevance.sum(-1)  # pyright: ignore[reportUnknownVariableType]
 
 
 def _tensors(relevance: Any) -> list[Tensor]:

@@ -68,7 +68,12 @@ def selected(x: Any, dim: Any, index: Any) -> Back | None:
     if not (isinstance(x, Value) and isinstance(dim, int) and isinstance(index, Tensor)):
         return None
     axis = dim % x.tensor.dim() + 1
-    return lambda r: [r.new_zeros(len(r), *x.tensor.shape).index_add(axis, index, r)]
+
+    def back(r: Tensor) -> Sequence[Tensor]:
+        shape = (len(r), *(size if n + 1 == axis else r.shape[n + 1] for n, size in enumerate(x.tensor.shape)))
+        return [r.new_zeros(shape).index_add(axis, index, r)]
+
+    return back
 
 
 def packed(x: Any, lengths: Any, batch_first: Any) -> Back | None:
@@ -85,6 +90,14 @@ def packed(x: Any, lengths: Any, batch_first: Any) -> Back | None:
         return [whole.transpose(1, 2) if batch_first else whole]
 
     return back
+
+
+def moves_rows(step: Step) -> bool:
+    """Whether a call moves whole rows, the last axis untouched, so that sums over that axis can go back through it too."""
+    x, *rest = step.arguments[0]
+    if step.name == "index_select":
+        return isinstance(x, Value) and len(rest) == 2 and rest[0] % x.tensor.dim() != x.tensor.dim() - 1
+    return step.name == "pack_padded_sequence"
 
 
 WRITTEN: dict[str, Callable[..., Back | None]] = {

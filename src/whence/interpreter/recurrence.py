@@ -138,7 +138,8 @@ class Recurrence(Rule):
         for k in reversed(range(len(layers))):
             own = [r[:, k * call.directions : (k + 1) * call.directions] for r in r_states]
             only = sweep.direction if k == 0 and call.directions == 2 else None
-            swept = layers[k].relevance(r_x, own, sweep.rule, direction=only, keep=keep)
+            by_step = k == 0 and is_live(call.data) and not call.is_cell and sweep.wants_sums(call.data)
+            swept = layers[k].relevance(r_x, own, sweep.rule, direction=only, by_step=by_step, keep=keep)
             for d in range(call.directions):
                 part = "" if call.is_cell else f"l{k}_reverse" if d else f"l{k}"
                 if sweep.rule.delta != 1:

@@ -1,6 +1,6 @@
 """The way back: relevance from the score through every step to the inputs, with a ledger of what stopped on the way."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch.overrides import resolve_name
 from whence.errors import InputError, NoRuleError
 from whence.interpreter.activations import Softmax
 from whence.interpreter.gates import Product
+from whence.interpreter.moves import moves_rows
 from whence.interpreter.names import name_of
 from whence.interpreter.routing import Routing
 from whence.interpreter.rule import Arriving, FanIn, NoRule
@@ -38,10 +39,12 @@ class Sweep:
         self.stops: dict[Value, Tensor | None] = {}  # values whose relevance is asked for, and how much it is (K, *shape)
         self.goes_on = False  # whether relevance goes on from there, or is taken out
         self.memory: dict[str, Tensor] | None = None  # by layer, (K, B, T + 1); None where nobody asks
+        self.by_step = False  # whether of the inputs only sums over their last axis are asked for
         self.absorbed: dict[str, Tensor] = {}
         self.gaps: dict[str, Tensor] = {}
         self.fan_ins: dict[Value, FanIn] = {}
         self.biases: dict[Value, Tensor | None] = {}
+        self._users: Counter[Value] | None = None
         self._columns_of: dict[Value, Tensor | None] = {}
         self._arriving: defaultdict[Value, Arriving] = defaultdict(Arriving)
         self._count_sums()
@@ -74,6 +77,16 @@ class Sweep:
             leaf.tensor.new_zeros(len(relevance), *leaf.tensor.shape) if r is None else r
             for leaf, r in zip(self.trace.leaves, found, strict=True)
         ]
+
+    def wants_sums(self, value: Value) -> bool:
+        """Whether of a recurrent layer's input only the sum over its features is asked for: it is an input, its rows moved."""
+        if not self.by_step:
+            return False
+        if self._users is None:
+            self._users = Counter(used for step in self.trace.steps for used in step.inputs)
+        while self._users[value] == 1 and value.step is not None and moves_rows(value.step):
+            (value,) = value.step.inputs
+        return self._users[value] == 1 and value.step is None and value.tensor.dim() > 1
 
     def _stopped(self, value: Value, arriving: Arriving | None) -> Arriving | None:
         """What goes on from a value: nothing where relevance is taken out."""

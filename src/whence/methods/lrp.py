@@ -1,7 +1,7 @@
 """Layer-wise relevance propagation: the method of the paper, on what the model really computed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -62,10 +62,16 @@ def _ask_for(sweep: Sweep, at: str | None, middle: Sequence[Any]) -> None:
     sweep.goes_on = len(middle) > 1
 
 
+def _pairs(found: Sequence[Tensor], sweep: Sweep) -> Iterable[tuple[Tensor, Value]]:
+    return zip(found, sweep.trace.leaves, strict=True)
+
+
 def _explained_by(sweep: Sweep, found: Sequence[Tensor], zero: Tensor, *, at: str | None) -> Tensor:
     """The relevance (K, B) of the inputs; or of the layer asked for, what went past it then being absorbed by the inputs."""
     totals = sweep.samples.totals
-    explained = sum((totals(r, leaf) for r, leaf in zip(found, sweep.trace.leaves, strict=True)), start=zero)
+    # a sum over the last axis counts as often as the axis is long
+    shares = [r if r.shape[1:] == leaf.tensor.shape else r / leaf.tensor.shape[-1] for r, leaf in _pairs(found, sweep)]
+    explained = sum((totals(r, leaf) for r, leaf in _pairs(shares, sweep)), start=zero)
     if at is None or sweep.goes_on:
         return explained
     if explained.any():
@@ -123,11 +129,19 @@ class LRP:
         return Rules(self.epsilon, self.delta, self.stabiliser, self.product)
 
     def relevance(
-        self, forward: Forward, target: Target, *, direction: int | None = None, at: str | None = None, memory: bool = False
+        self,
+        forward: Forward,
+        target: Target,
+        *,
+        direction: int | None = None,
+        at: str | None = None,
+        memory: bool = False,
+        by_step: bool = False,
     ) -> Result:
         """Record one forward pass, then hand the score back through it.
 
         With a `direction` (0 forward, 1 backward), the first layer of a bidirectional network hands on that one's part only.
+        By step, relevance is summed over the last axis of the inputs.
         """
         if at is not None:
             require_layer(forward.model, at)
@@ -138,7 +152,7 @@ class LRP:
             selection, samples, value = self._explained(recorder, output, target, forward)
             start = selection.mask * value.tensor
             sweep = Sweep(recorder.trace, self.rule, samples, direction=direction)
-            sweep.memory = {} if memory else None
+            sweep.memory, sweep.by_step = {} if memory else None, by_step
             _ask_for(sweep, at, middle)
             found = sweep.run(value, start)
             scores = selection.scores(value.tensor)
@@ -151,7 +165,7 @@ class LRP:
                 audit.run(value, start)
                 gaps = audit.gaps
         whole = forward.wrapped([selection.led(r) for r in found])
-        return Result(
+        result = Result(
             relevance=whole if at is None else _middle(middle, sweep, selection),
             score=selection.shaped(scores),
             target=selection.target,
@@ -160,7 +174,9 @@ class LRP:
             explained=selection.shaped(explained),
             memory={name: selection.shaped(amount) for name, amount in (sweep.memory or {}).items()},
             gaps={name: selection.shaped(amount) for name, amount in gaps.items()},
+            output=output if isinstance(output, Tensor) and not callable(target) else None,
         )
+        return result.by_step() if by_step else result
 
     def _require_finite(self, found: Sequence[Tensor]) -> None:
         if not all(math.isfinite(r.sum().item()) or bool(r.isfinite().all()) for r in found):

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import torch
 
 # Sums in any order and no traps, so that loops become vector instructions. Not -ffast-math: a library linked with that switches
-# the whole process to numbers without subnormals as soon as it is loaded.
+# the whole process to numbers without subnormals as soon as it is loaded. NaN stays NaN, so that it cannot pass for a result.
 FLAGS = (
     *("-O3", "-march=native", "-funroll-loops", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math"),
-    *("-fno-signed-zeros", "-fassociative-math", "-freciprocal-math", "-ffinite-math-only"),
+    *("-fno-signed-zeros", "-fassociative-math", "-freciprocal-math"),
 )
 # What a kernel needs to know of its numbers: their type, rounding, the largest exponent, terms of a Taylor sum, and their bits.
 SINGLE = "REAL=float ROUND=__builtin_rintf LARGEST=87 TERMS=7 NEAR=0.01 WHOLE=int32_t BIAS=127 DIGITS=23".split()
