@@ -11,7 +11,7 @@ from whence.errors import InputError
 from whence.interpreter import sums, weighted
 from whence.interpreter.routing import Routing
 from whence.interpreter.rule import Arriving, NoRule, Rule
-from whence.interpreter.trace import Arguments, Step, Value
+from whence.interpreter.trace import Arguments, Step, Value, leaves_of
 from whence.rules.equations import Product as ProductRule
 from whence.rules.equations import product, product_all
 
@@ -153,8 +153,16 @@ def quotient(a: Any, b: Tensor, *, rounding_mode: str | None = None) -> Tensor:
     return b.reciprocal() * a
 
 
-def spelled_out(name: str, operands: Sequence[Value | None], product: ProductRule) -> Callable[..., Tensor] | None:
+SPELLED = ("div", "divide", "true_divide", "truediv", "matmul", "mm", "bmm", "mv", "dot", "rmatmul", "einsum")
+
+
+def spelled_out(
+    name: str, args: Sequence[Any], value_of: Callable[[Any], Value | None], product: ProductRule
+) -> Callable[..., Tensor] | None:
     """A call on two live factors as products of single numbers, where the rule for products has to see them."""
+    if name not in SPELLED:
+        return None
+    operands = [value_of(leaf) for leaf in leaves_of(args) if isinstance(leaf, Tensor)]
     live = [operand is not None and operand.is_live for operand in operands]
     if name in ("div", "divide", "true_divide", "truediv") and live[1:2] == [True]:
         return quotient

@@ -9,12 +9,17 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 
+def leave(result: Any) -> Any:
+    """A layer's result as it is."""
+    return result
+
+
 class Layers:
     """A stack of the running layers' names; `current` is the innermost one, "" for the model itself."""
 
     def __init__(self, model: nn.Module, *, kept: str | None = None) -> None:
         self.outputs: list[Any] = []  # what the layer named `kept` gave, call by call, as `snapshot` shows it
-        self.snapshot: Callable[[Any], Any] = lambda result: result
+        self.snapshot: Callable[[Any], Any] = leave
         self._kept = next((module for name, module in model.named_modules() if kept is not None and name == kept), None)
         self._names = {id(module): name for name, module in model.named_modules()}
         self._running: list[str] = [""]

@@ -26,6 +26,7 @@ class Recorder(TorchFunctionMode):
         self.product: Product = product
         self.trace = Trace(tuple(Value(tensor) for tensor in inputs))
         self._layers = layers
+        self._parameters = {id(parameter) for parameter in model.parameters()}  # the model keeps them alive
         self._trained = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()} - {0}
         # Every tensor on the record is kept alive here, so an id stays its own; storages tell of aliases not on the record.
         self._values: dict[int, tuple[Tensor, Value]] = {}
@@ -46,7 +47,9 @@ class Recorder(TorchFunctionMode):
 
     def is_trained(self, tensor: Any) -> bool:
         """Whether a tensor is a parameter of the model or a view of one."""
-        return isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() in self._trained
+        return id(tensor) in self._parameters or (
+            isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() in self._trained
+        )
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -66,8 +69,7 @@ class Recorder(TorchFunctionMode):
             raise no_rule(func, self._layers.current, "it writes into a given tensor; use its result instead")
         if is_in_place(func, kwargs):
             return self._in_place(func, name, args, kwargs)
-        operands = [self.value_of(leaf) for leaf in leaves_of(args) if isinstance(leaf, Tensor)]
-        rewrite = REWRITES.get(name) or spelled_out(name, operands, self.product)
+        rewrite = REWRITES.get(name) or spelled_out(name, args, self.value_of, self.product)
         if rewrite is not None:
             return self._rewritten(func, rewrite, args, kwargs)
         if name not in TABLE:
@@ -173,7 +175,7 @@ class Recorder(TorchFunctionMode):
             raise no_rule(func, self._layers.current, "it changes a tensor in place")
         if name == "setitem":
             self._restore(target, args[2])
-        rewrite = REWRITES.get(name) or spelled_out(name, [self.value_of(arg) for arg in args[:2]], self.product)
+        rewrite = REWRITES.get(name) or spelled_out(name, args[:2], self.value_of, self.product)
         result = self._record(function, name, args, kwargs) if rewrite is None else self._rewritten(func, rewrite, args, kwargs)
         value = self.value_of(result)
         if value is None or result.shape != target.shape:
@@ -214,7 +216,8 @@ class Recorder(TorchFunctionMode):
 
     def _refuse_stale(self, func: Callable[..., Any], tensors: Sequence[Tensor]) -> None:
         """A tensor that shares memory with the record but is not on it shows numbers that changed in place."""
-        unknown = (t for t in tensors if t.is_floating_point() and t.numel() and self.value_of(t) is None)
+        strangers = (t for t in tensors if id(t) not in self._parameters and self.value_of(t) is None)
+        unknown = (t for t in strangers if t.is_floating_point() and t.numel())
         if any(tensor.untyped_storage().data_ptr() in self._storages for tensor in unknown):
             reason = "its argument is a view of a tensor that was changed in place; use a copy"
             raise no_rule(func, self._layers.current, reason)

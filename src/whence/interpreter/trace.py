@@ -71,6 +71,13 @@ class Trace:
     leaves: tuple[Value, ...]
     steps: list[Step] = field(default_factory=list["Step"])
 
+    def forget(self) -> None:
+        """Let go of everything at once: values know their steps and steps their values, and Python is slow to see that."""
+        for step in self.steps:
+            step.inputs = step.outputs = ()
+            step.arguments, step.saved, step.is_trained = ((), {}), None, bool
+        self.steps.clear()
+
 
 def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
     """`function` applied to every leaf of nested tuples, lists and dicts, their shape kept."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from whence.errors import InputError, TargetError
-from whence.interpreter.layers import Layers
+from whence.interpreter.layers import Layers, leave
 from whence.interpreter.mode import Recorder
 from whence.interpreter.samples import Samples, find_samples
 from whence.interpreter.sweep import Sweep, required_steps
@@ -32,7 +32,9 @@ def record(
     layers.snapshot = recorder.snapshot
     with layers.watched(), recorder:
         output = forward.run(tensors)
-        return recorder, target(output) if callable(target) else output, layers.outputs
+        output = target(output) if callable(target) else output
+    layers.snapshot = leave  # or each would keep the other
+    return recorder, output, layers.outputs
 
 
 def input_axis(forward: Forward, samples: int) -> int | None:
@@ -176,6 +178,7 @@ class LRP:
             gaps={name: selection.shaped(amount) for name, amount in gaps.items()},
             output=output if isinstance(output, Tensor) and not callable(target) else None,
         )
+        recorder.trace.forget()
         return result.by_step() if by_step else result
 
     def _require_finite(self, found: Sequence[Tensor]) -> None:
