@@ -7,6 +7,7 @@ from torch.nn.utils.rnn import pack_sequence, pad_sequence
 from torch.testing import assert_close
 
 from tests.models import BiLSTM, Tagger
+from tests.recurrent.test_paths import Case, close
 from whence import LRP, GradientXInput, SensitivityAnalysis, relevance
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
@@ -48,3 +49,45 @@ def test_float32_on_the_gpu(method: LRP) -> None:
     # Gradients go through cuDNN as the user has set it, and its recurrent layers use TF32 (11 bits) unless told otherwise.
     tolerance = 1e-4 if isinstance(method, LRP) else 1e-2
     assert_close(found.relevance.double().cpu(), exact, rtol=0, atol=tolerance * exact.abs().max().item())
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (1, 1, 1, 1),
+        (60, 60, 37, 9),
+        (4, 63, 3, 5),
+        (7, 65, 1, 3),
+        (2, 127, 4, 6),
+        (20, 256, 33, 4),
+        (70, 300, 20, 5),
+        (8, 1024, 3, 3),
+    ],
+    ids=str,
+)
+def test_triton_gives_the_references_relevance(cell: str, ragged: bool, sizes: tuple[int, int, int, int]) -> None:
+    """In single precision against double; sizes where no sum lies so near to zero that rounding turns its sign."""
+    layer = pytest.importorskip("whence.recurrent.gpu.layer")
+    for method in (LRP(epsilon=0.1), LRP(epsilon=0.1, delta=0.7), LRP(epsilon=0.1, stabiliser="absorbed")):
+        case = Case(cell, sizes, torch.float32, ragged=ragged).scaled(min(1.0, (60 / sizes[1]) ** 0.5)).cuda()
+        exact = case.double()
+        mine, theirs = layer.TritonLayer(case.x, case.weights, case.states, case.lengths), exact.layer("reference")
+        close(mine.outputs(), theirs.outputs(), 1e-4)
+        settings = {"direction": None, "by_step": False}
+        swept = mine.relevance(case.r_outputs, case.r_states, method.rule, **settings)
+        right = theirs.relevance(exact.r_outputs, exact.r_states, method.rule, **settings)
+        for found, expected in zip((swept.x, *swept.states), (right.x, *right.states), strict=True):
+            close(found, expected, 1e-4)
+        close(swept.bias, right.bias, 1e-4)
+        close(swept.stabiliser, right.stabiliser, 1e-4)
+
+
+def test_half_precision_through_the_public_door() -> None:
+    torch.manual_seed(0)
+    model, x = BiLSTM(8, 6, 5).eval(), torch.randn(4, 7, 8)
+    exact = relevance(model, x, target=1, method=LRP(epsilon=0.1)).relevance
+    found = relevance(model.cuda().bfloat16(), x.cuda().bfloat16(), target=1, method=LRP(epsilon=0.1)).relevance
+    assert found.dtype == torch.bfloat16
+    assert_close(found.float().cpu(), exact, rtol=0.1, atol=0.1 * float(exact.abs().max()))

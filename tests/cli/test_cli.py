@@ -221,13 +221,27 @@ def test_bench_measures_ratios_and_checks_first(tmp_path: Path) -> None:
     found = speed(repeats=3, cases=[Case("lstm", 3, 4, 5), Case("gru", 1, 1, 3)])
     for case in found["cases"]:
         assert case["path"] in ("reference", "plain", "compiled")
-        for key in ("lrp_over_forward", "lrp_over_gradient", "all_classes_over_one"):
+        for key in ("lrp_over_forward", "lrp_over_gradient", "all_classes_over_one", "relevance_over_prediction"):
             assert case[key] > 0
             assert len(case[f"{key}_spread"]) == 2
+    assert found["cases"][0]["oracle_over_lrp"] > 1
     assert found["output_steps"]["loop_over_all"] > 0
     done = run("bench", "--device", "abacus")
     assert done.returncode == 2
     assert "device is 'abacus'" in done.stderr
+
+
+def test_bench_measures_how_time_and_memory_grow(tmp_path: Path, sst: Path) -> None:
+    from whence.cli.bench import _drawn
+    from whence.experiments.scaling import growth, memory, whole_test_set
+    from whence.experiments.speed import Case
+
+    found = growth("cpu", repeats=1, growing={"steps": [Case("lstm", 1, n, 3) for n in (1, 2, 4)]})
+    assert found["steps"]["values"] == [1, 2, 4] and len(found["steps"]["ms"]) == 3
+    assert _drawn(found).startswith(b"\x89PNG")
+    assert 0.05 < memory(steps=3)["peak_gib"] < 4
+    whole = whole_test_set(sst, repeats=2)
+    assert whole["sentences"] == 2210 and whole["lrp_over_forward"] > 0
 
 
 def test_doctor_says_which_path_and_why() -> None:

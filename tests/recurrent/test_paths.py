@@ -70,6 +70,22 @@ class Case:
             return gpu_layer().TritonLayer(self.x, self.weights, self.states, self.lengths)
         return dispatch.DirectionsLayer(self.cell, self.x, self.weights, self.states, self.lengths, plainly=name == "plain")
 
+    def scaled(self, by: float) -> "Case":
+        """With smaller weights, as large layers have."""
+        self.weights = [type(own)(*(None if each is None else each * by for each in own)) for own in self.weights]
+        return self
+
+    def cuda(self) -> "Case":
+        """On the GPU."""
+
+        def moved(thing: Any) -> Any:
+            return [moved(each) for each in thing] if isinstance(thing, list) else None if thing is None else thing.cuda()
+
+        self.weights = [type(own)(*(moved(each) for each in own)) for own in self.weights]
+        for name in ("x", "states", "lengths", "r_outputs", "r_states"):
+            setattr(self, name, moved(getattr(self, name)))
+        return self
+
     def double(self) -> "Case":
         made = copy.copy(self)
         made.weights = [type(own)(*(None if each is None else each.double() for each in own)) for own in self.weights]

@@ -2,36 +2,96 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+COLUMNS = {
+    "LRP / forward": "lrp_over_forward",
+    "LRP / gradient": "lrp_over_gradient",
+    "5 classes / 1": "all_classes_over_one",
+    "relevance() / model": "relevance_over_prediction",
+}
 
 
 def bench(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write everything that was measured to this file.")] = None,
     repeats: Annotated[int, typer.Option(help="How often each thing is run.", min=3)] = 21,
+    scaling: Annotated[
+        bool, typer.Option(help="Also measure how time grows with samples, steps and states, and memory.")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw how time grows into this PNG; implies --scaling.")] = None,
+    sst: Annotated[Path | None, typer.Option(help="A folder with SST: also measure its whole test set.")] = None,
 ) -> None:
-    """Measure what an explanation costs as a multiple of the prediction and of its gradient, side by side."""
-    from rich.console import Console
-    from rich.table import Table
+    """Measure what an explanation costs as a multiple of the prediction and of its gradient, side by side.
 
+    Forward, gradient and LRP are those of the recurrent layer alone; the last column is a whole call of whence.relevance over
+    the model's own prediction.
+    """
+    from rich.console import Console
+
+    from whence.experiments import scaling as growing
     from whence.experiments.speed import speed
     from whence.models.files import write_whole
 
-    console = Console(stderr=True)
-    with console.status("measuring"):
+    with Console(stderr=True).status("measuring"):
         found = speed(device, repeats=repeats)
-    table = Table("case", "path", "LRP / forward", "LRP / gradient", "gradient / forward", "all classes / one", box=None)
+        if scaling or plot is not None:
+            found["scaling"] = growing.growth(device)
+            found["memory"] = growing.memory()
+        if sst is not None:
+            found["sst"] = growing.whole_test_set(sst)
+    _show(found)
+    if plot is not None:
+        write_whole(plot, _drawn(found["scaling"]))
+    if json_file is not None:
+        write_whole(json_file, (json.dumps(found, indent=1) + "\n").encode())
+
+
+def _show(found: dict[str, Any]) -> None:
+    """Print the table, and a line for everything else."""
+    from rich.console import Console
+    from rich.table import Table
+
+    is_gpu = found["cases"][0]["device"] == "cuda"
+    table = Table("case", "path", *COLUMNS, *(["forward ms", "LRP ms", "TFLOP/s", "TB/s"] if is_gpu else []), box=None)
     for case in found["cases"]:
-        keys = ("lrp_over_forward", "lrp_over_gradient", "gradient_over_forward", "all_classes_over_one")
-        cells = [f"{case[key]:.2f} ({case[f'{key}_spread'][0]:.2f}–{case[f'{key}_spread'][1]:.2f})" for key in keys]
-        table.add_row(case["name"], case["path"], *cells)
-    Console(width=140).print(table)
+        cells = [f"{case[key]:.2f} ({case[f'{key}_spread'][0]:.2f}–{case[f'{key}_spread'][1]:.2f})" for key in COLUMNS.values()]
+        absolute = ("forward_ms", "lrp_ms", "teraflops", "terabytes_per_second") if is_gpu else ()
+        table.add_row(case["name"], case["path"], *cells, *(f"{case[key]:.2f}" for key in absolute))
+    Console(width=160).print(table)
+    for case in found["cases"]:
+        for key, name in (
+            ("oracle_over_lrp", "the tests' NumPy oracle"),
+            ("captum_ig_over_lrp", "Captum's Integrated Gradients, 50 steps"),
+        ):
+            if key in case:
+                print(f"{case['name']}: {name} takes {case[key]:.0f} times as long as LRP")
     by_step = found["output_steps"]
     print(
         f"all {by_step['steps']} output steps in one call: {by_step['loop_over_all']:.0f} times faster than one call for each"
     )
+    for name, each in found.get("scaling", {}).items():
+        print(f"time grows with {name} from {each['values'][0]} to {each['values'][-1]} by a slope of {each['slope']:.2f}")
+    if "memory" in found:
+        told = found["memory"]
+        print(f"{told['steps']:,} steps of a bi-LSTM 128/128 take {told['peak_gib']:.2f} GiB, PyTorch included")
+    if "sst" in found:
+        told = found["sst"]
+        oracle = (
+            f"; the tests' NumPy oracle takes {told['oracle_over_lrp']:.0f} times as long" if "oracle_over_lrp" in told else ""
+        )
+        print(
+            f"SST's {told['sentences']} test sentences: LRP by words {told['lrp_over_forward']:.2f} times the packed forward, "
+            f"explain() {told['explain_over_forward']:.2f} times{oracle}"
+        )
     print(f"medians of {found['repeats']} interleaved repeats, in brackets the quartiles; {found['machine']}, one thread")
-    if json_file is not None:
-        write_whole(json_file, (json.dumps(found, indent=1) + "\n").encode())
+
+
+def _drawn(scaling: dict[str, Any]) -> bytes:
+    from whence.render.figure import files, growth
+
+    names = {"steps": "steps T", "batch": "samples B", "size": "embedding and state H"}
+    panels = {names[name]: (each["values"], each["ms"], each["slope"]) for name, each in scaling.items()}
+    return files("growth", growth(panels, y="milliseconds for LRP"))["growth.png"]

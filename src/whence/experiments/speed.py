@@ -1,10 +1,12 @@
 """What an explanation costs beside the prediction and its gradient: ratios measured side by side, in one run."""
 
 import copy
+import importlib.util
 import platform
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -12,8 +14,9 @@ from torch import Tensor, nn
 
 from whence._relevance import relevance
 from whence.errors import InputError
+from whence.experiments.oracle import oracle_seconds
 from whence.experiments.threads import one_thread
-from whence.interpreter.recurrence import GRU, LSTM
+from whence.interpreter.recurrence import GRU, LSTM, Cell
 from whence.methods.lrp import LRP
 from whence.recurrent import dispatch
 from whence.recurrent.weights import by_layer
@@ -37,7 +40,10 @@ class Case(NamedTuple):
 
 CASES = {
     "cpu": (Case("lstm", 64, 20, 60), Case("lstm", 32, 100, 256), Case("gru", 64, 20, 60), Case("gru", 32, 100, 256)),
-    "cuda": (Case("lstm", 4096, 20, 60), Case("lstm", 512, 100, 256), Case("gru", 4096, 20, 60)),
+    "cuda": (
+        *(Case("lstm", 4096, 20, 60), Case("lstm", 65536, 20, 60), Case("lstm", 512, 100, 256), Case("lstm", 256, 256, 512)),
+        *(Case("lstm", 64, 512, 1024), Case("gru", 4096, 20, 60), Case("gru", 512, 100, 256)),
+    ),
 }
 
 
@@ -57,42 +63,130 @@ class Model(nn.Module):
         return self.head(torch.cat([h[0], h[1]], dim=-1))
 
 
+class Layer:
+    """The recurrent layer of a model by itself: its prediction, its gradient, and relevance from its last state to x."""
+
+    def __init__(self, model: Model, x: Tensor) -> None:
+        self.layer, self.x = model.encoder, x
+        self.cell: Cell = LSTM if isinstance(model.encoder, nn.LSTM) else GRU
+        flat = model.encoder._flat_weights
+        (self.weights,) = by_layer(self.cell.weights, flat, has_biases=True, directions=2, layers=1)  # type: ignore[arg-type]
+        count = 2 if self.cell is LSTM else 1
+        self.states = [x.new_zeros(2, len(x), model.encoder.hidden_size) for _ in range(count)]
+        ones = torch.ones_like(self.states[0])
+        self.arriving = {
+            targets: [each.expand(targets, *each.shape) for each in (ones, *self.states[1:])] for targets in (1, CLASSES)
+        }
+
+    @property
+    def path(self) -> str:
+        """The path that the layer takes."""
+        return dispatch.path(self.weights[0], self.x.transpose(0, 1), product="all").name
+
+    def forward(self) -> None:
+        """PyTorch's own layer."""
+        with torch.no_grad():
+            self.layer(self.x)
+
+    def gradient(self) -> None:
+        """The gradient of the last states by the input; cuDNN has one in training mode alone, and there is no dropout here."""
+        self.layer.train(self.x.is_cuda)
+        given = self.x.clone().requires_grad_()
+        final = self.layer(given)[1]
+        torch.autograd.grad((final[0] if isinstance(final, tuple) else final).sum(), given)
+        self.layer.eval()
+
+    def lrp(self, targets: int = 1, *, by_step: bool = False) -> None:
+        """The layer with its tape, and the way back."""
+        with torch.no_grad():
+            run = dispatch.run_layer(self.cell, self.x.transpose(0, 1), self.weights, self.states, None, product="all")
+            run.relevance(None, self.arriving[targets], LRP().rule, by_step=by_step)
+
+
 def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Any]:
     """One case: medians of interleaved repeats as ratios, with the spread between the quartiles of each ratio."""
     torch.manual_seed(0)
     model, x = Model(case).to(device).eval(), torch.randn(case.batch, case.steps, case.size, device=device)
     _require_right(model, x)
+    layer = Layer(model, x)
 
-    def forward() -> None:
+    def predict() -> None:
         with torch.no_grad():
             model(x)
 
-    def gradient() -> None:
-        # cuDNN differentiates in training mode alone; there is no dropout here
-        model.train(device == "cuda")
-        given = x.clone().requires_grad_()
-        torch.autograd.grad(model(given)[:, 0].sum(), given)
-        model.eval()
+    times = interleaved(
+        {
+            "forward": layer.forward,
+            "gradient": layer.gradient,
+            "lrp": layer.lrp,
+            "by_step": lambda: layer.lrp(by_step=True),
+            "all_by_step": lambda: layer.lrp(CLASSES, by_step=True),
+            "all": lambda: layer.lrp(CLASSES),
+            "prediction": predict,
+            "relevance": lambda: relevance(model, x, target=0),
+        },
+        device,
+        repeats,
+    )
+    found: dict[str, Any] = {**case._asdict(), "name": case.name, "device": device, "path": layer.path}
+    found |= ratio("lrp_over_forward", times, "lrp", "forward")
+    found |= ratio("lrp_over_gradient", times, "lrp", "gradient")
+    found |= ratio("gradient_over_forward", times, "gradient", "forward")
+    found |= ratio("all_classes_over_one", times, "all_by_step", "by_step")
+    found |= ratio("all_classes_over_one_by_feature", times, "all", "lrp")
+    found |= ratio("relevance_over_prediction", times, "relevance", "prediction")
+    if device == "cuda":
+        found |= _absolute(case, times)
+    else:
+        found |= _others(case, model, x, statistics.median(times["lrp"]))
+    return found
 
-    runs: dict[str, Callable[[], object]] = {
-        "forward": forward,
-        "gradient": gradient,
-        "lrp": lambda: relevance(model, x, target=0),
-        "all": lambda: relevance(model, x, target="all"),
-    }
+
+def interleaved(runs: Mapping[str, Callable[[], object]], device: str, repeats: int) -> dict[str, list[float]]:
+    """The seconds of every run, all taken in turn; the first two warm up."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(repeats + 2):
         for name, run in runs.items():
-            spent = _seconds(run, device)
-            if number > 1:  # the first runs warm up
+            spent = seconds(run, device)
+            if number > 1:
                 times[name].append(spent)
-    found: dict[str, Any] = {**case._asdict(), "name": case.name, "device": device, "path": _path(model, x)}
-    for above, below in (("lrp", "forward"), ("lrp", "gradient"), ("gradient", "forward"), ("all", "lrp")):
-        key = {"all": "all_classes_over_one"}.get(above, f"{above}_over_{below}")
-        found[key] = statistics.median(times[above]) / statistics.median(times[below])
-        quartiles = statistics.quantiles([a / b for a, b in zip(times[above], times[below], strict=True)], n=4)
-        found[f"{key}_spread"] = [quartiles[0], quartiles[2]]
-    found["forward_ms"] = 1000 * statistics.median(times["forward"])
+    return times
+
+
+def ratio(key: str, times: Mapping[str, Sequence[float]], above: str, below: str) -> dict[str, Any]:
+    """The ratio of two medians, and the quartiles of the ratio in each turn."""
+    quartiles = statistics.quantiles([a / b for a, b in zip(times[above], times[below], strict=True)], n=4)
+    value = statistics.median(times[above]) / statistics.median(times[below])
+    return {key: value, f"{key}_spread": [quartiles[0], quartiles[2]]}
+
+
+def _absolute(case: Case, times: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Times on a GPU, which nobody else uses, and what they say of its limits: multiplications and additions, and memory."""
+    spent = {name: statistics.median(each) for name, each in times.items()}
+    gates, h = (4 if case.cell == "lstm" else 3), case.size
+    lines = 2 * case.batch * case.steps  # of both directions
+    work = 2 * lines * (gates + 1) * 2 * h * h
+    # sums and what the tape holds, the states, q: written and read; outputs, relevance and x once
+    moved = 4 * lines * h * (2 * gates + 2 * (gates - 1) + 2 + 2 + 1 + 1)
+    return {
+        **{f"{name}_ms": 1000 * spent[name] for name in ("forward", "gradient", "lrp", "prediction", "relevance")},
+        "sequences_per_second": case.batch / spent["lrp"],
+        "teraflops": work / spent["lrp"] / 1e12,
+        "terabytes_per_second": moved / spent["lrp"] / 1e12,
+    }
+
+
+def _others(case: Case, model: Model, x: Tensor, lrp: float) -> dict[str, float]:
+    """What else can be had: the tests' NumPy oracle, a sequence at a time, and Captum's Integrated Gradients."""
+    found: dict[str, float] = {}
+    if case.cell == "lstm":
+        oracle = oracle_seconds(model.encoder, model.head.weight, [x[0]])
+        found |= {} if oracle is None else {"oracle_over_lrp": case.batch * oracle / lrp}
+    if importlib.util.find_spec("captum") and case.size <= 60:
+        from captum.attr import IntegratedGradients  # pyright: ignore[reportMissingImports]
+
+        method: Any = IntegratedGradients(model)
+        found["captum_ig_over_lrp"] = seconds(lambda: method.attribute(x, target=0, n_steps=50), "cpu") / lrp
     return found
 
 
@@ -113,13 +207,13 @@ def measure_steps(steps: int = 100, *, device: str) -> dict[str, Any]:
     torch.manual_seed(0)
     model, x = Tagger().to(device), torch.randn(2, steps, 8, device=device)
     together = relevance(model, x, target=("all", 1)).relevance
-    at_once = min(_seconds(lambda: relevance(model, x, target=("all", 1)), device) for _ in range(3))
+    at_once = min(seconds(lambda: relevance(model, x, target=("all", 1)), device) for _ in range(3))
     alone: list[Tensor] = []
 
     def loop() -> None:
         alone.extend(relevance(model, x, target=(step, 1)).relevance for step in range(steps))
 
-    spent = _seconds(loop, device)
+    spent = seconds(loop, device)
     if not torch.allclose(together, torch.stack(alone), rtol=1e-3, atol=1e-5):
         raise InputError("all steps at once give another relevance than each on its own; no time is worth anything then")
     return {"steps": steps, "loop_over_all": spent / at_once}
@@ -133,13 +227,8 @@ def _require_right(model: Model, x: Tensor) -> None:
         raise InputError("the fast path gives another relevance than double precision does; no time is worth anything then")
 
 
-def _path(model: Model, x: Tensor) -> str:
-    cell = LSTM if isinstance(model.encoder, nn.LSTM) else GRU
-    (weights, _), *_ = by_layer(cell.weights, model.encoder._flat_weights, has_biases=True, directions=2, layers=1)  # type: ignore[arg-type]
-    return dispatch.path(weights, x.transpose(0, 1), product="all").name
-
-
-def _seconds(run: Callable[[], object], device: str) -> float:
+def seconds(run: Callable[[], object], device: str) -> float:
+    """How long something takes."""
     if device == "cuda":
         torch.cuda.synchronize()
     start = time.perf_counter()
@@ -149,12 +238,16 @@ def _seconds(run: Callable[[], object], device: str) -> float:
     return time.perf_counter() - start
 
 
-def speed(
-    device: str = "cpu",
-    *,
-    repeats: int = 21,
-    cases: Sequence[Case] | None = None,
-) -> dict[str, Any]:
+def machine(device: str) -> str:
+    """The processor's name."""
+    if device == "cuda":
+        return torch.cuda.get_device_name()
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine()
+
+
+def speed(device: str = "cpu", *, repeats: int = 21, cases: Sequence[Case] | None = None) -> dict[str, Any]:
     """Measure every case, on one thread of the CPU or on the GPU; returns what `whence bench --json` writes."""
     if device not in CASES or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError(f"device is {device!r}; it is cpu, or cuda where PyTorch has one")
@@ -162,10 +255,9 @@ def speed(
     with one_thread():
         found = [measure(case, device=device, repeats=repeats) for case in chosen]
         by_step = measure_steps(device=device)
-    machine = torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine()
     return {
         "torch": torch.__version__,
-        "machine": machine,
+        "machine": machine(device),
         "threads": 1,
         "repeats": repeats,
         "cases": found,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from whence.recurrent.buffers import borrow, give_back
 from whence.recurrent.compiled import Built, built
 from whence.recurrent.layer import SweptLayer
 from whence.recurrent.weights import GRUWeights, LSTMWeights
@@ -141,7 +142,13 @@ class NativeLayer:
                 self._run(self.kernels.forward, own)
 
     def _new_tape(self) -> Tensor:
-        return self.x.new_empty(self.segment, self.batch, self.kept, self.hidden)
+        return borrow((self.segment, self.batch, self.kept, self.hidden), self.x.dtype)
+
+    def __del__(self) -> None:
+        """Hand the tape on to the next layer."""
+        for tape in getattr(self, "tapes", ()):
+            if tape is not None:
+                give_back(tape)
 
     def _like_x(self, lead: tuple[int, ...], size: int) -> Tensor:
         """Room for numbers (*lead, T, B, size), in the order in which x lies in memory."""
@@ -225,6 +232,8 @@ class NativeLayer:
                 _set(own, h=states[0], c=states[-1])
                 self._run(self.kernels.forward, own)
             yield own
+        if kept is None:
+            give_back(tape)
 
 
 def _set(arguments: Arguments, **tensors: Tensor | None) -> None:

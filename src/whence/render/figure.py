@@ -141,6 +141,23 @@ def confusion(counts: NDArray[np.int64], classes: Sequence[str]) -> Figure:
     return figure
 
 
+@own_style
+def growth(panels: Mapping[str, tuple[Sequence[float], Sequence[float], float]], *, y: str) -> Figure:
+    """Times over sizes on log axes: under each axis' name its values, times, and the slope, beside a line of slope one."""
+    figure = Figure(figsize=(3.4 * len(panels), 3.2), layout="constrained")
+    for n, (name, (values, times, slope)) in enumerate(panels.items()):
+        axes = figure.add_subplot(1, len(panels), n + 1)
+        axes.loglog(values, times, "o-", color=COLOURS[n], linewidth=1.8, markersize=5, label=f"slope {slope:.2f}")
+        axes.loglog(values, [times[-1] * value / values[-1] for value in values], ":", color=FAINT, label="slope 1")
+        axes.set_xticks(list(values), [f"{value:g}" for value in values])
+        axes.minorticks_off()
+        axes.set_xlabel(name)
+        axes.set_ylabel(y if n == 0 else "")
+        axes.legend(frameon=False)
+        _plain(axes)
+    return figure
+
+
 def _plain(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
