@@ -144,16 +144,22 @@ def confusion(counts: NDArray[np.int64], classes: Sequence[str]) -> Figure:
 @own_style
 def growth(panels: Mapping[str, tuple[Sequence[float], Sequence[float], float]], *, y: str) -> Figure:
     """Times over sizes on log axes: under each axis' name its values, times, and the slope, beside a line of slope one."""
-    figure = Figure(figsize=(3.4 * len(panels), 3.2), layout="constrained")
+    figure = Figure(figsize=(3.6 * len(panels), 3.4), layout="constrained")
+    every = [time for _, times, _ in panels.values() for time in times]
+    ticks = [step * 10.0**power for power in range(-3, 6) for step in (1, 3)]
+    first = None
     for n, (name, (values, times, slope)) in enumerate(panels.items()):
-        axes = figure.add_subplot(1, len(panels), n + 1)
+        axes = first = figure.add_subplot(1, len(panels), n + 1, sharey=first)
+        axes.loglog(values, [times[-1] * value / values[-1] for value in values], ":", color=FAINT, label="in proportion")
         axes.loglog(values, times, "o-", color=COLOURS[n], linewidth=1.8, markersize=5, label=f"slope {slope:.2f}")
-        axes.loglog(values, [times[-1] * value / values[-1] for value in values], ":", color=FAINT, label="slope 1")
-        axes.set_xticks(list(values), [f"{value:g}" for value in values])
+        shown = values[:: max(1, len(values) // 3)]
+        axes.set_xticks(list(shown), [f"{value:g}" for value in shown])
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set_ylim(min(every) / 1.5, max(every) * 1.5)
         axes.minorticks_off()
         axes.set_xlabel(name)
         axes.set_ylabel(y if n == 0 else "")
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="upper left", fontsize=9)
         _plain(axes)
     return figure
 
