@@ -31,10 +31,16 @@ def bench(
     """
     from rich.console import Console
 
+    from whence.errors import InputError
     from whence.experiments import scaling as growing
     from whence.experiments.speed import speed
     from whence.models.files import write_whole
 
+    for path in filter(None, (json_file, plot)):
+        if not path.absolute().parent.is_dir():
+            raise InputError(f"there is no folder {str(path.parent)!r} to write {path.name} into; make it first")
+    if plot is not None:
+        from whence.render import figure  # noqa: F401 - that needs matplotlib, which is better said before than after
     with Console(stderr=True).status("measuring"):
         found = speed(device, repeats=repeats)
         if scaling or plot is not None:

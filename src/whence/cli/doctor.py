@@ -10,7 +10,7 @@ def doctor() -> None:
 
     from whence import __version__
     from whence.recurrent import dispatch
-    from whence.recurrent.weights import gru_weights, lstm_weights
+    from whence.recurrent.weights import gru_weights, lstm_weights, rnn_weights
 
     print(f"whence {__version__}, PyTorch {torch.__version__}, Python {platform.python_version()}")
     print(f"PyTorch uses {torch.get_num_threads()} threads")
@@ -19,7 +19,17 @@ def doctor() -> None:
         "nn.LSTM": lstm_weights(*nn.LSTM(2, 2).parameters(), has_biases=True),
         "nn.GRU": gru_weights(*nn.GRU(2, 2).parameters(), has_biases=True),
     }
-    for name, weights in layers.items():
-        for dtype in (torch.float32, torch.float64):
-            path = dispatch.path(weights, torch.zeros(1, 1, 2, dtype=dtype), product="all")
-            print(f"{name} on the CPU, {str(dtype).removeprefix('torch.')}: {path.name} ({path.reason})")
+    devices = {"the CPU": "cpu", **({"the GPU": "cuda"} if torch.cuda.is_available() else {})}
+    for where, device in devices.items():
+        for name, weights in layers.items():
+            for dtype in (torch.float32, torch.float64):
+                path = dispatch.path(weights, torch.zeros(1, 1, 2, dtype=dtype, device=device), product="all")
+                print(f"{name} on {where}, {str(dtype).removeprefix('torch.')}: {path.name} ({path.reason})")
+    others = {
+        "nn.RNN": (rnn_weights(*nn.RNN(2, 2).parameters(), has_biases=True), "all"),
+        "nn.LSTM with a projection": (lstm_weights(*nn.LSTM(2, 2, proj_size=1).parameters(), has_biases=True), "all"),
+        'any layer with product="half", "prop" or "abs"': (layers["nn.LSTM"], "half"),
+    }
+    for name, (weights, product) in others.items():
+        path = dispatch.path(weights, torch.zeros(1, 1, 2), product=product)
+        print(f"{name}: {path.name} ({path.reason})")
