@@ -1,5 +1,6 @@
 """`whence bench`: what an explanation costs beside the prediction, as ratios."""
 
+import importlib
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,7 +41,7 @@ def bench(
         if not path.absolute().parent.is_dir():
             raise InputError(f"there is no folder {str(path.parent)!r} to write {path.name} into; make it first")
     if plot is not None:
-        from whence.render import figure  # noqa: F401 - that needs matplotlib, which is better said before than after
+        importlib.import_module("whence.render.figure")  # it needs matplotlib, which is better said before than after
     with Console(stderr=True).status("measuring"):
         found = speed(device, repeats=repeats)
         if scaling or plot is not None:

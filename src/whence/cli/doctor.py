@@ -4,6 +4,7 @@
 def doctor() -> None:
     """Show versions and devices, and which path recurrent layers take here and why."""
     import platform
+    from typing import Any
 
     import torch
     from torch import nn
@@ -11,6 +12,7 @@ def doctor() -> None:
     from whence import __version__
     from whence.recurrent import dispatch
     from whence.recurrent.weights import gru_weights, lstm_weights, rnn_weights
+    from whence.rules.equations import Product
 
     print(f"whence {__version__}, PyTorch {torch.__version__}, Python {platform.python_version()}")
     print(f"PyTorch uses {torch.get_num_threads()} threads")
@@ -25,7 +27,7 @@ def doctor() -> None:
             for dtype in (torch.float32, torch.float64):
                 path = dispatch.path(weights, torch.zeros(1, 1, 2, dtype=dtype, device=device), product="all")
                 print(f"{name} on {where}, {str(dtype).removeprefix('torch.')}: {path.name} ({path.reason})")
-    others = {
+    others: dict[str, tuple[Any, Product]] = {
         "nn.RNN": (rnn_weights(*nn.RNN(2, 2).parameters(), has_biases=True), "all"),
         "nn.LSTM with a projection": (lstm_weights(*nn.LSTM(2, 2, proj_size=1).parameters(), has_biases=True), "all"),
         'any layer with product="half", "prop" or "abs"': (layers["nn.LSTM"], "half"),
