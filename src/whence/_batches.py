@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
@@ -21,21 +22,27 @@ TOKENS = 2**15  # of one batch, padding included: long texts go in smaller batch
 
 
 class Cut(NamedTuple):
-    """A text and its tokens, each with its place in it."""
+    """A text and its tokens: how the vocabulary spells each, and its place in the text."""
 
     text: str
-    tokens: list[Token]
+    forms: Sequence[str]
+    spans: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of(text: str, tokens: Sequence[Token]) -> "Cut":
+        """A text with the tokens that a tokenizer found."""
+        return Cut(text, [token.form for token in tokens], tuple((token.start, token.end) for token in tokens))
 
 
 def cut(pipeline: Pipeline, text: Text, *, name: str = "the text") -> Cut:
     """Cut a text into the pipeline's tokens; words that are cut already stay as they are, unless it reads characters."""
     if isinstance(text, str):
-        found = Cut(text, pipeline.tokenizer.tokens(text))
+        found = Cut.of(text, pipeline.tokenizer.tokens(text))
     elif isinstance(text, tuple) and all(isinstance(word, str) and word.strip(" ") for word in text):
         found = _cut_words(pipeline, text)
     else:
         raise InputError(f"{name} is a {type(text).__name__}; give a string, or a tuple of words, none of them empty")
-    if not found.tokens:
+    if not found.forms:
         raise InputError(f"{name} is empty: there is no word to explain in {found.text[:20]!r}")
     return found
 
@@ -44,21 +51,17 @@ def _cut_words(pipeline: Pipeline, words: tuple[str, ...]) -> Cut:
     forms = pipeline.tokenizer.forms(words)
     if len(forms) != len(words):
         text = running_text(words)
-        return Cut(text, pipeline.tokenizer.tokens(text))
-    tokens: list[Token] = []
-    place = 0
-    for word, form in zip(words, forms, strict=True):
-        tokens.append(Token(place, place + len(word), form))
-        place += len(word) + 1
-    return Cut(" ".join(words), tokens)
+        return Cut.of(text, pipeline.tokenizer.tokens(text))
+    starts = accumulate((len(word) + 1 for word in words[:-1]), initial=0)
+    return Cut(" ".join(words), forms, tuple((start, start + len(word)) for start, word in zip(starts, words, strict=True)))
 
 
 def batches(pipeline: Pipeline, cuts: Sequence[Cut], *, size: int) -> Iterator[tuple[list[int], EmbeddedForward]]:
     """Batches of texts of similar length: the texts' numbers, and the forward pass over their embedded tokens."""
     embedding = embedding_of(pipeline)
     device = embedding.weight.device
-    for rows in _groups(pipeline, [len(each.tokens) for each in cuts], size):
-        ids = [torch.tensor(pipeline.vocabulary.ids([token.form for token in cuts[n].tokens])) for n in rows]
+    for rows in _groups(pipeline, [len(each.forms) for each in cuts], size):
+        ids = [torch.tensor(pipeline.vocabulary.ids(cuts[n].forms)) for n in rows]
         padded = nn.utils.rnn.pad_sequence(ids, batch_first=True).to(device)
         more: dict[str, Any] = {}
         if _takes_lengths(pipeline.module):

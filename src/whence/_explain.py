@@ -171,12 +171,11 @@ class Batch(NamedTuple):
 def _assembled(
     pipeline: Pipeline, cut_text: Cut, ids: Sequence[int], batch: Batch, row: int, target: Any, method: Method
 ) -> list[Explanation]:
-    (text, tokens), classes, outputs = cut_text, pipeline.classes, batch.outputs[row]
+    (text, _, spans), classes, outputs = cut_text, pipeline.classes, batch.outputs[row]
     is_all = target == "all"
     chosen = list(range(len(classes))) if is_all else [target[row] if isinstance(target, list) else target]
-    shown = tuple(text[token.start : token.end] for token in tokens)
-    spans = tuple((token.start, token.end) for token in tokens)
-    unknown = tuple(number == 0 for number in ids[: len(tokens)])
+    shown = tuple(text[start:end] for start, end in spans)
+    unknown = tuple(number == 0 for number in ids[: len(spans)])
     predicted = classes[outputs.index(max(outputs))]
 
     def own(found: Any, k: int) -> Any:
@@ -188,14 +187,14 @@ def _assembled(
             tokens=shown,
             spans=spans,
             unknown=unknown,
-            relevance=tuple(own(batch.relevance, k)[: len(tokens)]),
+            relevance=tuple(own(batch.relevance, k)[: len(spans)]),
             scores={**dict(zip(classes, outputs, strict=True)), classes[index]: own(batch.scores, k)},
             predicted=predicted,
             target=classes[index],
             method={"name": method.name, **batch.settings},
             absorbed={name: own(amount, k) for name, amount in batch.absorbed.items()},
             model=pipeline.name,
-            encoders=tuple(tuple(own(share, k)[: len(tokens)]) for share in batch.encoders),
+            encoders=tuple(tuple(own(share, k)[: len(spans)]) for share in batch.encoders),
         )
         for k, index in enumerate(chosen)
     ]

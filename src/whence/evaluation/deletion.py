@@ -71,7 +71,7 @@ def deletion_curve(
         )
     numbers = [_label(pipeline, label) for label in labels]
     for n, (text, explanation) in enumerate(zip(texts, explanations, strict=True)):
-        count = len(cut(pipeline, text).tokens) if words is None else len(words[n])
+        count = len(cut(pipeline, text).forms) if words is None else len(words[n])
         if count != len(explanation.relevance):
             raise InputError(
                 f"text {n + 1} has {count} words, its explanation {len(explanation.relevance)}: is the order the same?"

@@ -15,13 +15,13 @@ def word_groups(pipeline: Pipeline, text: Text) -> list[range]:
 
     What stands between two words goes with the one before it.
     """
-    written, tokens = cut(pipeline, text)
+    written, _, spans = cut(pipeline, text)
     if not isinstance(pipeline.tokenizer, CharacterTokenizer):
-        return [range(n, n + 1) for n in range(len(tokens))]
+        return [range(n, n + 1) for n in range(len(spans))]
     words = [word.start for word in TreebankTokenizer().tokens(written)]
-    owners = [max(bisect_right(words, token.start) - 1, 0) for token in tokens]
+    owners = [max(bisect_right(words, start) - 1, 0) for start, _ in spans]
     firsts = [n for n, owner in enumerate(owners) if n == 0 or owner != owners[n - 1]]
-    return [range(start, end) for start, end in zip(firsts, [*firsts[1:], len(tokens)], strict=True)]
+    return [range(start, end) for start, end in zip(firsts, [*firsts[1:], len(spans)], strict=True)]
 
 
 def by_word(explanation: Explanation, groups: Sequence[range]) -> Explanation:
