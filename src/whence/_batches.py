@@ -53,7 +53,7 @@ def _cut_words(pipeline: Pipeline, words: tuple[str, ...]) -> Cut:
         text = running_text(words)
         return Cut.of(text, pipeline.tokenizer.tokens(text))
     starts = accumulate((len(word) + 1 for word in words[:-1]), initial=0)
-    return Cut(" ".join(words), forms, tuple((start, start + len(word)) for start, word in zip(starts, words, strict=True)))
+    return Cut(" ".join(words), forms, tuple((start, start + len(word)) for start, word in zip(starts, words, strict=False)))
 
 
 def batches(pipeline: Pipeline, cuts: Sequence[Cut], *, size: int) -> Iterator[tuple[list[int], EmbeddedForward]]:

@@ -241,7 +241,7 @@ def test_a_layer_says_which_path_it_takes_and_why(monkeypatch: pytest.MonkeyPatc
     compiled.built.cache_clear()
     monkeypatch.setenv("WHENCE_COMPILED", "1")
     monkeypatch.setenv("CC", "no-such-compiler")
-    assert dispatch.path(weights, x, product="all") == ("plain", "there is no C compiler")
+    assert dispatch.path(weights, x, product="all") == ("plain", "there is no C compiler no-such-compiler")
     compiled.built.cache_clear()
     monkeypatch.setenv("CC", "false")
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")

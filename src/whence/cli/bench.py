@@ -32,12 +32,17 @@ def bench(
     """
     from rich.console import Console
 
+    from whence.data.sst import find_sst
     from whence.errors import InputError
     from whence.experiments import scaling as growing
     from whence.experiments.speed import speed
     from whence.models.files import write_whole
 
+    if sst is not None:
+        sst = find_sst(sst)
     for path in filter(None, (json_file, plot)):
+        if path.is_dir():
+            raise InputError(f"{str(path)!r} is a folder; give the name of a file in it")
         if not path.absolute().parent.is_dir():
             raise InputError(f"there is no folder {str(path.parent)!r} to write {path.name} into; make it first")
     if plot is not None:

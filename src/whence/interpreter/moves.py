@@ -65,7 +65,7 @@ def picked(x: Any, index: Any) -> Back | None:
 
 def selected(x: Any, dim: Any, index: Any) -> Back | None:
     """Rows by number, each as often as it is named."""
-    if not (isinstance(x, Value) and isinstance(dim, int) and isinstance(index, Tensor)):
+    if not (isinstance(x, Value) and isinstance(dim, int) and isinstance(index, Tensor) and x.tensor.dim() > 0):
         return None
     axis = dim % x.tensor.dim() + 1
 
@@ -96,7 +96,7 @@ def moves_rows(step: Step) -> bool:
     """Whether a call moves whole rows, the last axis untouched, so that sums over that axis can go back through it too."""
     x, *rest = step.arguments[0]
     if step.name == "index_select":
-        return isinstance(x, Value) and len(rest) == 2 and rest[0] % x.tensor.dim() != x.tensor.dim() - 1
+        return isinstance(x, Value) and x.tensor.dim() > 0 and len(rest) == 2 and rest[0] % x.tensor.dim() != x.tensor.dim() - 1
     return step.name == "pack_padded_sequence"
 
 

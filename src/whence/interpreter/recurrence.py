@@ -102,7 +102,7 @@ class Recurrence(Rule):
         args, kwargs = step.arguments
         call = self.read(self.cell, *args, **kwargs)
         x = call.to_steps(tensor(call.data))
-        initial = [tensor(state)[None] if call.is_cell else tensor(state) for state in call.states]
+        initial = self._initial(call)
         layers: list[Chosen] = []
         for k, directions in enumerate(call.layers):
             states = [state[k * call.directions : (k + 1) * call.directions] for state in initial]
@@ -113,6 +113,9 @@ class Recurrence(Rule):
         if call.is_cell:
             return finals[0][0] if len(finals) == 1 else tuple(final[0] for final in finals)
         return call.from_steps(x), *finals
+
+    def _initial(self, call: Call) -> list[Tensor]:
+        return [tensor(state)[None] if call.is_cell else tensor(state) for state in call.states]
 
     def owners(self, step: Step, owners: "Owners") -> Sequence[Tensor]:
         call, _ = step.saved
@@ -135,9 +138,12 @@ class Recurrence(Rule):
         r_x, r_states = self._arrived(step, arriving)
         r_initial: list[Sequence[Tensor]] = []
         keep = sweep.memory is not None and not call.is_cell
+        initial = self._initial(call)
         for k in reversed(range(len(layers))):
             own = [r[:, k * call.directions : (k + 1) * call.directions] for r in r_states]
             only = sweep.direction if k == 0 and call.directions == 2 else None
+            states = [state[k * call.directions : (k + 1) * call.directions] for state in initial]
+            layers[k].renew(call.to_steps(tensor(call.data)) if k == 0 else None, states)
             by_step = k == 0 and is_live(call.data) and not call.is_cell and sweep.wants_sums(call.data)
             swept = layers[k].relevance(r_x, own, sweep.rule, direction=only, by_step=by_step, keep=keep)
             for d in range(call.directions):

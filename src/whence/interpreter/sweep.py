@@ -106,7 +106,8 @@ class Sweep:
             raise InputError(
                 f"epsilon=0 divides by zero: a weighted sum in {step.layer or 'the model'!r} is exactly 0; use epsilon > 0"
             )
-        given = Arriving(r, q, s)
+        # behind a change of precision relevance arrives in the other one
+        given = Arriving(*(None if each is None else each.to(value.tensor.dtype) for each in (r, q, s)))
         self._arriving[value] += given
         if self.audit:
             self._note(step, -self.samples.totals(self.held(value, given), value))

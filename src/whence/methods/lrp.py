@@ -72,7 +72,10 @@ def _explained_by(sweep: Sweep, found: Sequence[Tensor], zero: Tensor, *, at: st
     """The relevance (K, B) of the inputs; or of the layer asked for, what went past it then being absorbed by the inputs."""
     totals = sweep.samples.totals
     # a sum over the last axis counts as often as the axis is long
-    shares = [r if r.shape[1:] == leaf.tensor.shape else r / leaf.tensor.shape[-1] for r, leaf in _pairs(found, sweep)]
+    shares = [
+        r if r.shape[1:] == leaf.tensor.shape else (r / leaf.tensor.shape[-1]).expand(len(r), *leaf.tensor.shape)
+        for r, leaf in _pairs(found, sweep)
+    ]
     explained = sum((totals(r, leaf) for r, leaf in _pairs(shares, sweep)), start=zero)
     if at is None or sweep.goes_on:
         return explained

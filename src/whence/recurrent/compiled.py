@@ -7,9 +7,11 @@ import ctypes
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -36,27 +38,43 @@ class Built(NamedTuple):
     reason: str
 
 
+def is_off(name: str) -> bool:
+    """Whether a variable of the environment says no."""
+    return os.environ.get(name, "").strip().lower() in ("0", "no", "off", "false")
+
+
 @cache
 def built(source: str, dtype: torch.dtype) -> Built:
     """The kernels of a source file of the `recurrent` room for one precision."""
-    if os.environ.get("WHENCE_COMPILED", "1") == "0":
-        return Built(None, "WHENCE_COMPILED is 0")
+    if is_off("WHENCE_COMPILED"):
+        return Built(None, f"WHENCE_COMPILED is {os.environ['WHENCE_COMPILED']}")
     if dtype not in PRECISIONS:
         return Built(None, f"there are no kernels for {dtype}")
-    compiler = shutil.which(os.environ.get("CC", "cc"))
+    words = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    compiler = shutil.which(words[0])
     if compiler is None:
-        return Built(None, "there is no C compiler")
+        return Built(None, f"there is no C compiler {words[0]}")
     name, numbers = PRECISIONS[dtype]
     text = b"".join((files("whence.recurrent") / part).read_bytes() for part in ("numbers.h", "matrices.h", "layer.h", source))
     defines = (*(f"-D{each}" for each in numbers), f"-DNAME(x)=x##_{name}")
     key = hashlib.sha256(text + repr((FLAGS, defines, compiler, platform.machine(), _processor())).encode()).hexdigest()[:16]
     try:
         path = _cache() / f"{Path(source).stem}-{name}-{key}.so"
-        if not path.exists():
-            _compile(compiler, text, defines, path)
+        if not _is_whole(path):
+            _compile([compiler, *words[1:]], text, defines, path)
         return Built(ctypes.CDLL(str(path)), f"built by {Path(compiler).name}")
-    except (OSError, subprocess.SubprocessError) as error:
+    except subprocess.SubprocessError:
+        return Built(None, f"it could not be built by {Path(compiler).name}")
+    except OSError as error:
         return Built(None, f"it could not be built: {error}")
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a library is as it was built: loading a damaged one would end the process."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() == path.with_suffix(".sha256").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def _cache() -> Path:
@@ -74,10 +92,13 @@ def _processor() -> str:
     return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
 
 
-def _compile(compiler: str, text: bytes, defines: tuple[str, ...], path: Path) -> None:
+def _compile(compiler: Sequence[str], text: bytes, defines: tuple[str, ...], path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         source, made = Path(folder) / "kernel.c", Path(folder) / "kernel.so"
         source.write_bytes(text)
-        command = [compiler, *FLAGS, *defines, str(source), "-o", str(made), "-lm"]
+        command = [*compiler, *FLAGS, *defines, str(source), "-o", str(made), "-lm"]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
+        digest = made.with_suffix(".sha256")
+        digest.write_text(hashlib.sha256(made.read_bytes()).hexdigest(), encoding="utf-8")
         os.replace(made, path)
+        os.replace(digest, path.with_suffix(".sha256"))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from whence.recurrent.compiled import PRECISIONS
+from whence.recurrent.compiled import PRECISIONS, is_off
 from whence.recurrent.layer import Layer, SweptLayer
 from whence.recurrent.lstm import plain
 from whence.recurrent.native import NativeLayer, kernels
@@ -47,8 +47,8 @@ def path(weights: Any, x: Tensor, *, product: Product) -> Path:
 
 def _against_triton(weights: LSTMWeights | GRUWeights, x: Tensor) -> str | None:
     """Why the Triton kernels cannot do a layer, None where they can."""
-    if os.environ.get("WHENCE_TRITON", "1") == "0":
-        return "WHENCE_TRITON is 0"
+    if is_off("WHENCE_TRITON"):
+        return f"WHENCE_TRITON is {os.environ['WHENCE_TRITON']}"
     if x.dtype == torch.float64:
         return "the Triton kernels have single precision"
     if importlib.util.find_spec("triton") is None:
@@ -77,6 +77,10 @@ class DirectionsLayer:
                 cell.forward(own, each, states=start, lengths=lengths)
                 for own, each, start in zip(given, weights, starts, strict=True)
             ]
+
+    def renew(self, x: Tensor) -> None:
+        """Take the same input from another place; the plain path has a copy of its own."""
+        self.tapes = [tape._replace(x=self._ordered(x, d)) for d, tape in enumerate(self.tapes)]
 
     def _ordered(self, padded: Tensor, d: int) -> Tensor:
         """A (..., T, B, ·) tensor in the order in which a direction reads it, or back from it."""
@@ -132,8 +136,18 @@ class DirectionsLayer:
 class Chosen:
     """A layer on its path; what only the reference can tell is asked of the reference."""
 
-    def __init__(self, layer: Layer, slow: Callable[[], DirectionsLayer]) -> None:
+    def __init__(
+        self, layer: Layer, slow: Callable[[Tensor, Sequence[Tensor]], DirectionsLayer], x: Tensor, states: Sequence[Tensor]
+    ) -> None:
         self.outputs, self.final, self._layer, self._slow = layer.outputs, layer.final, layer, slow
+        self._x, self._states = x, states
+
+    def renew(self, x: Tensor | None, states: Sequence[Tensor]) -> None:
+        """Before the way back, give the same input again: a model may have written over the tensor it was in."""
+        self._states = states
+        if x is not None:
+            self._x = x
+            self._layer.renew(x)
 
     def relevance(
         self,
@@ -147,7 +161,8 @@ class Chosen:
     ) -> SweptLayer:
         """Hand back relevance; without a stabiliser, 0 / 0 needs a look at every number, which the reference takes."""
         if keep or rule.epsilon == 0:
-            return self._slow().relevance(r_outputs, r_states, rule, direction=direction, by_step=by_step, keep=keep)
+            slow = self._slow(self._x, self._states)
+            return slow.relevance(r_outputs, r_states, rule, direction=direction, by_step=by_step, keep=keep)
         return self._layer.relevance(r_outputs, r_states, rule, direction=direction, by_step=by_step)
 
 
@@ -155,19 +170,36 @@ def run_layer(
     cell: Any, x: Tensor, weights: Sequence[Any], states: Sequence[Tensor], lengths: Tensor | None, *, product: Product
 ) -> Chosen:
     """Run all directions of a layer over x (T, B, E) from states (D, B, ·) each, on the path that is best for it."""
+    _require_fitting(x, weights, states)
     chosen = path(weights[0], x, product=product).name
-    if any(each.dtype != x.dtype for each in states):
-        chosen = "reference"
+    parts = [each for own in weights for each in own if isinstance(each, Tensor)]
+    if any(each.dtype != x.dtype or each.device != x.device or each.is_neg() for each in (*states, *parts)):
+        chosen = "reference"  # PyTorch's own operations know what to make of it
 
-    def slow(*, plainly: bool = False) -> DirectionsLayer:
+    def slow(x: Tensor, states: Sequence[Tensor], *, plainly: bool = False) -> DirectionsLayer:
         return DirectionsLayer(cell, x, weights, states, lengths, plainly=plainly)
 
     if chosen == "reference":
-        layer = slow()
-        return Chosen(layer, lambda: layer)
+        layer = slow(x, states)
+        return Chosen(layer, lambda _x, _states: layer, x, states)
     with torch.no_grad():
         if chosen == "triton":
             from whence.recurrent.gpu.layer import TritonLayer  # only here: it needs Triton
 
-            return Chosen(TritonLayer(x, weights, states, lengths), slow)
-        return Chosen(NativeLayer(x, weights, states, lengths) if chosen == "compiled" else slow(plainly=True), slow)
+            return Chosen(TritonLayer(x, weights, states, lengths), slow, x, states)
+        quick = NativeLayer(x, weights, states, lengths) if chosen == "compiled" else slow(x, states, plainly=True)
+        return Chosen(quick, slow, x, states)
+
+
+def _require_fitting(x: Tensor, weights: Sequence[Any], states: Sequence[Tensor]) -> None:
+    """Refuse what PyTorch's own layer would refuse: kernels read memory, and would read what is not there."""
+    own = weights[0]
+    size = own.input.shape[1]
+    if x.shape[-1] != size:
+        raise RuntimeError(f"a recurrent layer for {size} features is given {x.shape[-1]}")
+    hidden = own.hidden.shape[1]
+    widths = [hidden, *([own.hidden_size] if isinstance(own, LSTMWeights) else [])]
+    for state, width in zip(states, widths, strict=True):
+        if tuple(state.shape) != (len(weights), x.shape[1], width):
+            expected = (len(weights), x.shape[1], width)
+            raise RuntimeError(f"a recurrent layer's state has shape {tuple(state.shape)} where {expected} is needed")

@@ -29,6 +29,10 @@ class Layer(Protocol):
         """The final states (D, B, ·) each."""
         ...
 
+    def renew(self, x: Tensor) -> None:
+        """Take the same input (T, B, E) from another place in memory."""
+        ...
+
     def relevance(
         self, r_outputs: Tensor | None, r_states: Sequence[Tensor], rule: Rules, *, direction: int | None, by_step: bool
     ) -> SweptLayer:

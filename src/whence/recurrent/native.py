@@ -119,7 +119,7 @@ class NativeLayer:
     ) -> None:
         """Run D directions over x (T, B, E) from the states (D, B, H) each."""
         self.kernels = Kernels(weights[0], x.dtype)
-        self.x = x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
+        self.renew(x)
         self.steps, self.batch, self.inputs = x.shape
         self.hidden = states[0].shape[-1]
         self.is_ragged = lengths is not None
@@ -140,6 +140,10 @@ class NativeLayer:
                 _set(own, h=self.states[0][d], c=self.states[-1][d], out=self.out[..., d * self.hidden :])
                 own.out_time, own.out_row = self.out.stride()[:2]
                 self._run(self.kernels.forward, own)
+
+    def renew(self, x: Tensor) -> None:
+        """Take the same input from another place in memory."""
+        self.x = x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
     def _new_tape(self) -> Tensor:
         return borrow((self.segment, self.batch, self.kept, self.hidden), self.x.dtype)

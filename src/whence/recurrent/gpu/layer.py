@@ -96,7 +96,7 @@ class TritonLayer:
         self.steps, self.batch, self.inputs = x.shape
         self.hidden = states[0].shape[-1]
         self.is_batch_first = x.stride(0) < x.stride(1)
-        self.x = (x.transpose(0, 1) if self.is_batch_first else x).float().contiguous()  # (B, T, E) or (T, B, E)
+        self.renew(x)
         self.is_ragged = lengths is not None
         self.lengths = torch.full((self.batch,), self.steps, device=x.device) if lengths is None else lengths
         self.weights = weights
@@ -124,6 +124,10 @@ class TritonLayer:
             lines=self.batch,
             times=(0, self.steps),
         )
+
+    def renew(self, x: Tensor) -> None:
+        """Take the same input from another place in memory: (B, T, E) or (T, B, E), in the order in which it lay at first."""
+        self.x = (x.transpose(0, 1) if self.is_batch_first else x).float().contiguous()
 
     def _cut(self, gates: Tensor) -> Tensor:
         """Weights (D, gates, units, inputs) for programs that own some units of every gate, in parts, filled up with zeros.
