@@ -16,6 +16,7 @@ import whence
 from whence import LRP
 from whence.interpreter.recurrence import GRU, LSTM
 from whence.recurrent import compiled, dispatch, native
+from whence.recurrent.directions import DirectionsLayer
 from whence.recurrent.weights import LSTMWeights, lstm_weights
 
 METHODS = [LRP(), LRP(delta=1.0), LRP(epsilon=0.1, delta=0.4, stabiliser="absorbed"), LRP(stabiliser="absorbed")]
@@ -68,7 +69,7 @@ class Case:
             return native.NativeLayer(self.x, self.weights, self.states, self.lengths)
         if name == "triton":
             return gpu_layer().TritonLayer(self.x, self.weights, self.states, self.lengths)
-        return dispatch.DirectionsLayer(self.cell, self.x, self.weights, self.states, self.lengths, plainly=name == "plain")
+        return DirectionsLayer(self.cell, self.x, self.weights, self.states, self.lengths, plainly=name == "plain")
 
     def scaled(self, by: float) -> "Case":
         """With smaller weights, as large layers have."""

@@ -105,7 +105,10 @@ class TritonLayer:
         flat = self.x.view(-1, self.inputs)
         sums = flat.new_empty(len(flat), count * gates * self.hidden)
         product(
-            flat, torch.cat([each.input for each in weights]).float(), sums, bias=torch.cat([_bias_x(each) for each in weights])
+            flat,
+            torch.cat([each.input for each in weights]).float(),
+            sums,
+            bias=torch.cat([_or_zeros(_bias_x(each), each.input) for each in weights]),
         )
         self.depth = depth_of(self.hidden)
         self.states = self._deep(count, self.steps + 1, self.batch)
@@ -116,7 +119,11 @@ class TritonLayer:
         self.out = self._room((), count * self.hidden)
         self.ends = [state.float().clone(memory_format=torch.contiguous_format) for state in states]
         hidden = self._cut(torch.cat([each.hidden for each in weights]).float().view(count, gates, self.hidden, self.hidden))
-        biases = [] if self.is_lstm else [torch.cat([_bias_h(each) for each in weights])]
+        biases = (
+            []
+            if self.is_lstm
+            else [torch.cat([_or_zeros(each.hidden_bias, each.hidden) for each in weights if isinstance(each, GRUWeights)])]
+        )
         self._launch(
             (lstm if self.is_lstm else gru).forward,
             [sums, hidden, *biases, self.states, *self.ends, self.tape, self.out, self.lengths],
@@ -215,7 +222,7 @@ class TritonLayer:
         out = given.stride()[:3] if r_outputs is not None else (0, 0, 0)
         candidates = [each.candidate() for each in self.weights]
         weights = self._cut(torch.stack([own[1] for own in candidates]).float().transpose(1, 2)[:, None])
-        biases = [torch.stack([_or_zeros(own[n], self.weights[0]) for own in candidates]) for n in range(2, len(candidates[0]))]
+        biases = [torch.stack([_or_zeros(own[n], own[1]) for own in candidates]) for n in range(2, len(candidates[0]))]
         more = [] if self.is_lstm else [q.clone(), torch.empty_like(shares)]
         tensors = [self.tape, self.states, weights, *biases, *r, given, *_mixed([q, shares], more), *books, self.lengths]
         rows = self._strides(1)
@@ -260,18 +267,13 @@ def _mixed(given: Sequence[Tensor], more: Sequence[Tensor]) -> list[Tensor]:
     return [each for pair in zip(given, more, strict=True) for each in pair] if more else list(given)
 
 
-def _or_zeros(bias: Tensor | None, like: LSTMWeights | GRUWeights) -> Tensor:
-    return like.hidden.new_zeros(like.hidden.shape[1], dtype=torch.float32) if bias is None else bias.float()
+def _bias_x(weights: LSTMWeights | GRUWeights) -> Tensor | None:
+    return weights.bias if isinstance(weights, LSTMWeights) else weights.input_bias
 
 
-def _bias_x(weights: LSTMWeights | GRUWeights) -> Tensor:
-    bias = weights.bias if isinstance(weights, LSTMWeights) else weights.input_bias
-    return weights.input.new_zeros(len(weights.input), dtype=torch.float32) if bias is None else bias.float()
-
-
-def _bias_h(weights: Any) -> Tensor:
-    bias = weights.hidden_bias
-    return weights.input.new_zeros(len(weights.input), dtype=torch.float32) if bias is None else bias.float()
+def _or_zeros(bias: Tensor | None, rows: Tensor) -> Tensor:
+    """A bias in single precision, zero for every row of its weights where there is none."""
+    return rows.new_zeros(len(rows), dtype=torch.float32) if bias is None else bias.float()
 
 
 def _processors(device: torch.device) -> int:
