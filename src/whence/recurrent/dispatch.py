@@ -3,6 +3,7 @@
 import importlib.util
 import os
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -49,13 +50,17 @@ def _against_triton(weights: LSTMWeights | GRUWeights, x: Tensor) -> str | None:
         return f"WHENCE_TRITON is {os.environ['WHENCE_TRITON']}"
     if x.dtype == torch.float64:
         return "the Triton kernels have single precision"
-    if importlib.util.find_spec("triton") is None:
+    if not _has_triton():
         return "there is no Triton"
-    from whence.recurrent.gpu.layer import programs_that_meet  # only here: it needs Triton
+    from whence.recurrent.gpu.layer import processors, programs_that_meet  # only here: it needs Triton
 
-    needed = programs_that_meet(weights.hidden.shape[1], 2)
-    found = torch.cuda.get_device_properties(x.device).multi_processor_count
+    needed, found = programs_that_meet(weights.hidden.shape[1], 2), processors(x.device)
     return f"{needed} programs would have to meet, and the GPU has {found} processors" if needed > found else None
+
+
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
 
 
 class Chosen:

@@ -36,13 +36,23 @@ def place(t, length, is_reverse):
 
 
 @triton.jit
-def meet(counter, arrived, GROUP: tl.constexpr, IS_WHOLE: tl.constexpr):
+def lengths_of(lengths, rows, is_on, T, OFFSET: tl.constexpr):
+    """The length of every sequence, all T where none are given, 0 beyond the last row."""
+    found = tl.where(is_on, T, 0)
+    if lengths is not None:
+        found = tl.load(lengths + rows, mask=is_on, other=0)
+    return found.to(OFFSET)
+
+
+@triton.jit
+def meet(counters, tile, d, arrived, GROUP: tl.constexpr, IS_WHOLE: tl.constexpr):
     """Wait until all programs of a group have come here; `arrived` counts how many times they met before.
 
     Unless a launch does the whole sequence, it does one step, and its end is where they meet.
     """
     tl.debug_barrier()
     if GROUP > 1 and IS_WHOLE:
+        counter = counters + d * tl.num_programs(1) + tile
         tl.atomic_add(counter, 1, sem="release", scope="gpu")
         while tl.load(counter, volatile=True) < (arrived + 1) * GROUP:
             pass
@@ -51,16 +61,21 @@ def meet(counter, arrived, GROUP: tl.constexpr, IS_WHOLE: tl.constexpr):
 
 
 @triton.jit
-def precise_dot(acc, a, coarse, fine):
-    """acc + a (coarse + fine) on tensor cores, as good as in IEEE single precision: they read 10 bits behind the point of each.
+def coarse(a):
+    """What tensor cores read of a number: 10 bits behind the point."""
+    return (a.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
 
-    a is parted here as the weights were before: what 10 bits hold, and the rest. The product of both rests is left out.
+
+@triton.jit
+def precise_dot(acc, a, head_b, rest_b):
+    """acc + a (head_b + rest_b) on tensor cores, as good as in IEEE single precision.
+
+    a is parted here as the weights were before. The product of both rests is left out.
     """
-    head = (a.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
-    rest = a - head
-    acc = tl.dot(rest, coarse, acc, input_precision="tf32")
-    acc = tl.dot(head, fine, acc, input_precision="tf32")
-    return tl.dot(head, coarse, acc, input_precision="tf32")
+    head = coarse(a)
+    acc = tl.dot(a - head, head_b, acc, input_precision="tf32")
+    acc = tl.dot(head, rest_b, acc, input_precision="tf32")
+    return tl.dot(head, head_b, acc, input_precision="tf32")
 
 
 @triton.jit
@@ -95,28 +110,36 @@ def shared_out(shares, line, is_on, GROUP: tl.constexpr, MEMBERS: tl.constexpr):
 
 @triton.jit
 def product_kernel(
-    a, b, bias, x, shares, c, M, N, K, of_x, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, IS_BACK: tl.constexpr
+    a, b, bias, x, shares, c, M, wide_units, deep_units, of_x, of_shares, WIDE: tl.constexpr, DEEP: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, IS_BACK: tl.constexpr, IS_LARGE: tl.constexpr,
 ):  # fmt: skip
-    """c (M, N) = a (M, K) bᵀ + bias, for b in its two parts; or, on the way back, x ⊙ (a bᵀ) + share, x as often as needed.
+    """c (M, N) = a (M, K) bᵀ + bias, for b in its two parts; or, on the way back, x ⊙ (a bᵀ) + all shares of the row.
 
-    x has `of_x` rows.
+    x has `of_x` rows, and is taken as often as needed. N and K come as multiples of WIDE and DEEP: knowing that all rows begin
+    at a multiple of 16 bytes, the compiler loads as many at a time.
     """
+    N, K = wide_units * WIDE, deep_units * DEEP
+    OFFSET = tl.int64 if IS_LARGE else tl.int32
     # neighbours in a square of 8 tiles by 8 use the same rows and columns while those are in the cache
     high, wide = tl.cdiv(M, BM), tl.cdiv(N, BN)
     band = tl.program_id(0) // (8 * wide)
     height = tl.minimum(high - band * 8, 8)
     down = (band * 8 + tl.program_id(0) % (8 * wide) % height).to(tl.int64) * BM + tl.arange(0, BM)
-    across = tl.program_id(0) % (8 * wide) // height * BN + tl.arange(0, BN)
+    across = (tl.program_id(0) % (8 * wide) // height).to(OFFSET) * BN + tl.arange(0, BN)
+    rest = tl.cast(N, OFFSET) * K
     acc = tl.zeros((BM, BN), dtype=tl.float32)
     for start in range(0, K, BK):
         ks = start + tl.arange(0, BK)
         left = tl.load(a + down[:, None] * K + ks[None, :], mask=(down < M)[:, None] & (ks < K)[None, :], other=0.0)
         at, fits = b + across[None, :] * K + ks[:, None], (across < N)[None, :] & (ks < K)[:, None]
-        acc = precise_dot(acc, left, tl.load(at, mask=fits, other=0.0), tl.load(at + N * K, mask=fits, other=0.0))
+        acc = precise_dot(acc, left, tl.load(at, mask=fits, other=0.0), tl.load(at + rest, mask=fits, other=0.0))
     inside = (down < M)[:, None] & (across < N)[None, :]
     if IS_BACK:
         own = tl.load(x + (down % of_x)[:, None] * N + across[None, :], mask=inside, other=0.0)
-        acc = own * acc + tl.load(shares + down, mask=down < M, other=0.0)[:, None]
+        share = tl.zeros((BM,), dtype=tl.float32)
+        for number in range(of_shares):
+            share += tl.load(shares + down * of_shares + number, mask=down < M, other=0.0)
+        acc = own * acc + share[:, None]
     else:
         acc += tl.load(bias + across, mask=across < N, other=0.0)[None, :]
     tl.store(c + down[:, None] * N + across[None, :], acc, mask=inside)

@@ -7,42 +7,80 @@ The tape holds for every step  i ⊙ g, a, c,  each (B, H); `states` (D, T + 1, 
 import triton
 import triton.language as tl
 
-from whence.recurrent.gpu.shared import four_parts, hyperbolic, meet, place, shared_out, sigmoid, sign, times_weights
+from whence.recurrent.gpu.shared import (
+    four_parts,
+    hyperbolic,
+    lengths_of,
+    meet,
+    place,
+    precise_dot,
+    shared_out,
+    sigmoid,
+    sign,
+    times_weights,
+)
 
 KEPT = tl.constexpr(3)
 
 
 @triton.jit
+def sums_at(at, is_on, H: tl.constexpr):
+    """U x + b of all gates."""
+    x_i, x_f = tl.load(at, mask=is_on, other=0.0), tl.load(at + H, mask=is_on, other=0.0)
+    return x_i, x_f, tl.load(at + 2 * H, mask=is_on, other=0.0), tl.load(at + 3 * H, mask=is_on, other=0.0)
+
+
+@triton.jit
+def tape_at(tape, states, plane, going, done):
+    """What a step left, i ⊙ g, a and c, and h after it."""
+    written, a = tl.load(tape, mask=going, other=0.0), tl.load(tape + plane, mask=going, other=0.0)
+    return written, a, tl.load(tape + 2 * plane, mask=going, other=0.0), tl.load(states, mask=done, other=0.0)
+
+
+@triton.jit
 def forward(
-    sums, hidden, states, h_n, c_n, tape, out, lengths, counters, first, last, B, T, sums_time, sums_row, out_time, out_row,
-    t_from, t_to, H: tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr,
-    GROUP: tl.constexpr, IS_WHOLE: tl.constexpr, OFFSET: tl.constexpr,
+    sums, hidden, states, h_0, c_0, ends, tape, out, lengths, counters, first, last, B, T, time, row, t_from, t_to,
+    H: tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+    IS_WHOLE: tl.constexpr, IS_LARGE: tl.constexpr,
 ):  # fmt: skip
-    """Steps t_from … t_to of every sequence from row `first` to `last`; sums (T, B, D·4H) hold U x + b."""
+    """Steps t_from … t_to of every sequence from row `first` to `last`; sums (T, B, D·4H) hold U x + b.
+
+    Time and batch of sums and outputs have the strides `time` and `row`, in steps of one sequence.
+    """
+    OFFSET = tl.int64 if IS_LARGE else tl.int32
     own, tile, d = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(OFFSET)
     rows = (first + tile * BB + tl.arange(0, BB)).to(OFFSET)
     units = own * UB + tl.arange(0, UB)
     inside = (rows < last)[:, None] & (units < H)[None, :]
-    length = tl.load(lengths + rows, mask=rows < last, other=0).to(OFFSET)
+    length = lengths_of(lengths, rows, rows < last, T, OFFSET)
     plane = B * H
     state = d * plane + rows[:, None] * H + units[None, :]
+    h_n, c_n = ends, ends + tl.num_programs(2).to(OFFSET) * plane
     w, rest = hidden + (d * GROUP + own) * 4 * UB * DEPTH, tl.num_programs(2) * GROUP * 4 * UB * DEPTH
     tape += d * T * KEPT * plane
     states += d * (T + 1) * B * DEPTH
     here, there = rows[:, None] * H + units[None, :], rows[:, None] * DEPTH + units[None, :]
-    counter = counters + d * tl.num_programs(1) + tile
-    c = tl.load(c_n + state, mask=inside, other=0.0)
+    directions = tl.num_programs(2).to(OFFSET)
+    c = tl.load(c_0 + state, mask=inside, other=0.0)
+    shown = tl.load(h_0 + state, mask=inside, other=0.0)
+    tl.store(h_n + state, shown, mask=inside & (length == 0)[:, None])
+    if GROUP == 1:
+        tl.store(states + there, shown, mask=(rows < last)[:, None])
+        tl.debug_barrier()
     for t in range(t_from, tl.minimum(t_to, tl.max(length))):
         on = (rows < last) & (length > t)
         now = place(t, length, d)
         going = inside & on[:, None]
-        at = sums + (now * sums_time + rows * sums_row)[:, None] + d * 4 * H + units[None, :]
-        x_i, x_f = tl.load(at, mask=going, other=0.0), tl.load(at + H, mask=going, other=0.0)
-        x_g, x_o = tl.load(at + 2 * H, mask=going, other=0.0), tl.load(at + 3 * H, mask=going, other=0.0)
+        line = (now * time + rows * row) * directions + d
+        at = sums + line[:, None] * 4 * H + units[None, :]
+        if GROUP > 1:  # while it waits for the others
+            x_i, x_f, x_g, x_o = sums_at(at, going, H)
         z = times_weights(
             tl.zeros((BB, 4 * UB), dtype=tl.float32), states + t * B * DEPTH, rows * DEPTH, on, w, rest, 4 * UB, DEPTH, BK
         )
         z_i, z_f, z_g, z_o = four_parts(z, BB, UB)
+        if GROUP == 1:  # the product needs the registers
+            x_i, x_f, x_g, x_o = sums_at(at, going, H)
         a = z_g + x_g
         written = sigmoid(z_i + x_i) * hyperbolic(a)
         c = tl.where(going, sigmoid(z_f + x_f) * c + written, c)
@@ -52,63 +90,73 @@ def forward(
         tl.store(kept + plane, a, mask=going)
         tl.store(kept + 2 * plane, c, mask=going)
         tl.store(states + (t + 1) * B * DEPTH + there, shown, mask=on[:, None] & (units < DEPTH)[None, :])
-        tl.store(out + (now * out_time + rows * out_row)[:, None] + d * H + units[None, :], shown, mask=going)
+        tl.store(out + line[:, None] * H + units[None, :], shown, mask=going)
         tl.store(h_n + state, shown, mask=going & (length == t + 1)[:, None])
-        meet(counter, t - t_from, GROUP, IS_WHOLE)
+        meet(counters, tile, d, t - t_from, GROUP, IS_WHOLE)
     tl.store(c_n + state, c, mask=inside)
 
 
 @triton.jit
 def back(
-    tape, states, weights, bias, r_h, r_c, r_out, q, shares, of_bias, of_stabiliser, lengths, counters, first, last, B, T,
-    K, q_target, q_time, q_row, out_target, out_time, out_row, t_from, t_to, epsilon, returned, delta, fan_x, H:
-    tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, MEMBERS:
-    tl.constexpr, HAS_OUT: tl.constexpr, IS_WHOLE: tl.constexpr, OFFSET: tl.constexpr,
+    tape, states, weights, bias, r_h, r_c, r_out, q, shares, r_0, books, lengths, counters, first, last, B, T,
+    time, row, K, out_target, out_time, out_row, t_from, t_to, epsilon, returned, delta, fan_x, H: tl.constexpr,
+    DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, IS_WHOLE: tl.constexpr,
+    IS_LARGE: tl.constexpr, MEMBERS: tl.constexpr, IS_HELD: tl.constexpr,
 ):  # fmt: skip
-    """Steps t_to … t_from back, for the rows `first` to `last` of all K·B; weights are W_gᵀ, cut up by unit."""
+    """Steps t_to … t_from back, for the rows `first` to `last` of all K·B; weights are W_gᵀ, cut up by unit.
+
+    Where IS_HELD, a program, which is alone then, keeps q in its registers from step to step, and the weights over all of them.
+    """
+    OFFSET = tl.int64 if IS_LARGE else tl.int32
     own, tile, d = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(OFFSET)
     lines = (first + tile * BB + tl.arange(0, BB)).to(OFFSET)
     targets, rows = lines // B, lines % B
     units = own * UB + tl.arange(0, UB)
     inside = (lines < last)[:, None] & (units < H)[None, :]
-    length = tl.load(lengths + rows, mask=lines < last, other=0).to(OFFSET)
+    length = lengths_of(lengths, rows, lines < last, T, OFFSET)
     plane = B * H
-    state = (d * K * B + lines)[:, None] * H + units[None, :]
+    directions = tl.num_programs(2).to(OFFSET)
+    state = ((targets * directions + d) * B + rows)[:, None] * H + units[None, :]
     tape += d * T * KEPT * plane
     states += d * (T + 1) * B * DEPTH
     here, there = rows[:, None] * H + units[None, :], rows[:, None] * DEPTH + units[None, :]
-    counter = counters + d * tl.num_programs(1) + tile
-    b = tl.load(bias + d * H + units, mask=units < H, other=0.0)[None, :]
+    b = tl.load(bias + (d * 4 + 2) * H + units, mask=units < H, other=0.0)[None, :]
     relevance_h = tl.load(r_h + state, mask=inside, other=0.0)
     relevance_c = tl.load(r_c + state, mask=inside, other=0.0)
     w, rest = weights + (d * GROUP + own) * UB * DEPTH, tl.num_programs(2) * GROUP * UB * DEPTH
-    account = (d * K * B + lines) * GROUP + own
-    from_bias = tl.load(of_bias + account, mask=lines < last, other=0.0)
-    from_stabiliser = tl.load(of_stabiliser + account, mask=lines < last, other=0.0)
+    of_bias = books + (d * K * B + lines) * GROUP + own
+    of_stabiliser = of_bias + directions * K * B * GROUP
+    is_begun = (lines < last) & (t_to < T)
+    from_bias = tl.load(of_bias, mask=is_begun, other=0.0)
+    from_stabiliser = tl.load(of_stabiliser, mask=is_begun, other=0.0)
     fan_in = fan_x + H
-    directions = tl.num_programs(2)
+    unit, share = tl.zeros((BB, UB), dtype=tl.float32), tl.zeros((BB,), dtype=tl.float32)
+    if IS_HELD:
+        at_w = w + units[None, :] * DEPTH + tl.arange(0, DEPTH)[:, None]
+        w_head, w_rest = tl.load(at_w), tl.load(at_w + rest)
     ends = tl.minimum(t_to, tl.max(length))
     for step in range(ends - t_from):
         t = ends - 1 - step
         # this step, which is none where t = −1, needs what the one after it, which all have done, hands back to h
         on, is_done = (lines < last) & (length > t) & (t >= 0), (lines < last) & (length > t + 1)
         going, done = inside & on[:, None], inside & is_done[:, None]
-        kept = tape + t * KEPT * plane + here
-        written, a = tl.load(kept, mask=going, other=0.0), tl.load(kept + plane, mask=going, other=0.0)
-        c = tl.load(kept + 2 * plane, mask=going, other=0.0)
-        h = tl.load(states + (t + 1) * B * DEPTH + there, mask=done, other=0.0)
-        line = targets * q_target + place(t + 1, length, d) * q_time + rows * q_row
-        acc = times_weights(
-            tl.zeros((BB, UB), dtype=tl.float32), q, (line * directions + d) * DEPTH, is_done, w, rest, UB, DEPTH, BK
-        )
-        share = shared_out(shares, (line * directions + d) * GROUP, is_done, GROUP, MEMBERS)
+        kept, after = tape + t * KEPT * plane + here, states + (t + 1) * B * DEPTH + there
+        zero = tl.zeros((BB, UB), dtype=tl.float32)
+        if IS_HELD:
+            acc = precise_dot(zero, unit, w_head, w_rest)
+            written, a, c, h = tape_at(kept, after, plane, going, done)
+        else:
+            written, a, c, h = tape_at(kept, after, plane, going, done)
+            line = (targets * T * B + place(t + 1, length, d) * time + rows * row) * directions + d
+            acc = times_weights(zero, q, line * DEPTH, is_done, w, rest, UB, DEPTH, BK)
+            share = shared_out(shares, line * GROUP, is_done, GROUP, MEMBERS)
         relevance_h = tl.where(done, h * acc + share[:, None], relevance_h)
         now = place(t, length, d)
         s_c, s_a = sign(c), sign(a)
         whole, candidate = 1 / (c + epsilon * s_c), 1 / (a + epsilon * s_a)
         into = (written + 0.5 * epsilon * returned * s_c) * whole
         r = relevance_c + relevance_h
-        if HAS_OUT:
+        if r_out is not None:
             at = (targets * out_target + now * out_time + rows * out_row)[:, None] + d * H + units[None, :]
             r += tl.load(r_out + at, mask=going, other=0.0)
         r = tl.where(going, r, 0.0)
@@ -117,14 +165,13 @@ def back(
         relevance_c = tl.where(going, (c - written + 0.5 * epsilon * returned * s_c) * whole * r, relevance_c)
         from_stabiliser += tl.sum((1 - returned) * epsilon * (s_c * whole + s_a * candidate * into) * r, 1)
         from_bias += (1 - delta) * tl.sum(unit * b, 1)
-        part = tl.sum(unit * (epsilon * returned / fan_in * s_a + delta / fan_in * b), 1)
-        line = targets * q_target + now * q_time + rows * q_row
-        tl.store(
-            q + (line * directions + d)[:, None] * DEPTH + units[None, :], unit, mask=on[:, None] & (units < DEPTH)[None, :]
-        )
-        tl.store(shares + (line * directions + d) * GROUP + own, part, mask=on)
-        meet(counter, step, GROUP, IS_WHOLE)
-    tl.store(r_h + state, relevance_h, mask=inside)
-    tl.store(r_c + state, relevance_c, mask=inside)
-    tl.store(of_bias + account, from_bias, mask=lines < last)
-    tl.store(of_stabiliser + account, from_stabiliser, mask=lines < last)
+        share = tl.sum(unit * (epsilon * returned / fan_in * s_a + delta / fan_in * b), 1)
+        line = (targets * T * B + now * time + rows * row) * directions + d
+        tl.store(q + line[:, None] * DEPTH + units[None, :], unit, mask=on[:, None] & (units < DEPTH)[None, :])
+        tl.store(shares + line * GROUP + own, share, mask=on)
+        if not IS_HELD:
+            meet(counters, tile, d, step, GROUP, IS_WHOLE)
+    tl.store(r_0 + state, relevance_h, mask=inside)
+    tl.store(r_0 + K * directions * plane + state, relevance_c, mask=inside)
+    tl.store(of_bias, from_bias, mask=lines < last)
+    tl.store(of_stabiliser, from_stabiliser, mask=lines < last)
