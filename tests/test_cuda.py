@@ -84,6 +84,20 @@ def test_triton_gives_the_references_relevance(cell: str, ragged: bool, sizes: t
         close(swept.stabiliser, right.stabiliser, 1e-4)
 
 
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("hidden", [6, 100, 140])
+def test_triton_with_one_direction_and_numbers_that_count_in_64_bits(
+    cell: str, hidden: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = pytest.importorskip("whence.recurrent.gpu.layer")
+    monkeypatch.setattr(layer, "LARGE", 0)
+    case = Case(cell, (5, hidden, 4, 3), torch.float32).one_way().cuda()
+    exact, rule = case.double(), LRP(epsilon=0.1).rule
+    mine, theirs = layer.TritonLayer(case.x, case.weights, case.states, case.lengths), exact.layer("reference")
+    swept = mine.relevance(case.r_outputs, case.r_states, rule, direction=None, by_step=False)
+    close(swept.x, theirs.relevance(exact.r_outputs, exact.r_states, rule, direction=None, by_step=False).x, 1e-4)
+
+
 def test_half_precision_through_the_public_door() -> None:
     torch.manual_seed(0)
     model, x = BiLSTM(8, 6, 5).eval(), torch.randn(4, 7, 8)

@@ -76,6 +76,14 @@ class Case:
         self.weights = [type(own)(*(None if each is None else each * by for each in own)) for own in self.weights]
         return self
 
+    def one_way(self) -> "Case":
+        """The first direction alone."""
+        hidden = self.states[0].shape[-1]
+        self.weights, self.states = self.weights[:1], [state[:1] for state in self.states]
+        self.r_states = [r[:, :1] for r in self.r_states]
+        self.r_outputs = self.r_outputs[..., :hidden]
+        return self
+
     def cuda(self) -> "Case":
         """On the GPU."""
 
@@ -193,6 +201,16 @@ def test_triton_where_programs_share_a_layer_and_what_a_caller_may_ask_for(cell:
         case.check(LRP(epsilon=0.1), "triton", 1e-4, direction=direction, by_step=direction != 0)
     case.r_outputs = None
     case.check(LRP(epsilon=0.1), "triton", 1e-4)
+
+
+@pytest.mark.usefixtures("unwritten_is_nan")
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("hidden", [6, 140])
+def test_triton_with_one_direction_and_numbers_that_count_in_64_bits(
+    cell: str, hidden: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_layer(), "LARGE", 0)
+    Case(cell, (5, hidden, 4, 3), torch.float32).one_way().check(LRP(epsilon=0.1), "triton", 1e-4)
 
 
 def test_triton_computes_in_single_precision_what_comes_in_half_of_it() -> None:

@@ -47,7 +47,9 @@ def grid_for(hidden: int, lines: int, *, is_back: bool) -> Grid:
         return Grid(16, units, 16, 4, 2, is_held=True) if is_back else Grid(min(32, high), units, 16, 8, 3, 128)
     if hidden <= 128:
         return Grid(16, 128, 16, 8, 2, is_held=True) if is_back else Grid(min(32, high), 128, 16, 8, 2, 128)
-    return Grid(min(128, high), 16, 32, 8, 4) if high > 64 else Grid(min(64, high), 16, 64, 4, 4)
+    if high > 64:
+        return Grid(128, 16, 32, 8, 4)
+    return Grid(high, 16, 64, 4, 4) if is_back else Grid(high, 16, 32, 4, 5)
 
 
 def group_for(hidden: int) -> tuple[int, int]:
@@ -77,9 +79,9 @@ def product_back(a: Tensor, b: Tensor, out: Tensor, *, x: Tensor, shares: Tensor
     _product(a, b, out, None, x, shares, shares.shape[-1])
 
 
-def tiles_for(columns: int, depth: int) -> tuple[int, int, int]:
-    """Rows, columns and depth of a product's tiles: what was fastest on an H200."""
-    return (256, 128, 16) if depth <= 64 < columns else (128, 64, 32)
+def tiles_for(columns: int, depth: int) -> tuple[int, int, int, int, int]:
+    """Rows, columns and depth of a product's tiles, warps and stages: what was fastest on an H200."""
+    return (128, 128, 32, 4, 2) if depth <= 64 < columns else (128, 64, 32, 8, 3)
 
 
 def _product(
@@ -88,11 +90,11 @@ def _product(
     columns, depth = out.shape[-1], a.shape[-1]
     rows, of_x = a.numel() // depth, 0 if x is None else x.numel() // columns
     wide, deep = gcd(columns, 4), gcd(depth, 4)
-    down, across, inner = tiles_for(columns, depth)
+    down, across, inner, warps, stages = tiles_for(columns, depth)
     kernel: Any = product_kernel
     kernel[(-(-rows // down) * -(-columns // across),)](
         a, b, bias, x, shares, out, rows, columns // wide, depth // deep, of_x, of_shares, WIDE=wide, DEEP=deep, BM=down,
-        BN=across, BK=inner, IS_BACK=x is not None, IS_LARGE=b.numel() >= LARGE, num_warps=8, num_stages=3,
+        BN=across, BK=inner, IS_BACK=x is not None, IS_LARGE=b.numel() >= LARGE, num_warps=warps, num_stages=stages,
     )  # fmt: skip
 
 
