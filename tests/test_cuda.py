@@ -90,7 +90,8 @@ def test_triton_with_one_direction_and_numbers_that_count_in_64_bits(
     cell: str, hidden: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layer = pytest.importorskip("whence.recurrent.gpu.layer")
-    monkeypatch.setattr(layer, "LARGE", 0)
+    for part in (layer, pytest.importorskip("whence.recurrent.gpu.packed")):
+        monkeypatch.setattr(part, "LARGE", 0)
     case = Case(cell, (5, hidden, 4, 3), torch.float32).one_way().cuda()
     exact, rule = case.double(), LRP(epsilon=0.1).rule
     mine, theirs = layer.TritonLayer(case.x, case.weights, case.states, case.lengths), exact.layer("reference")

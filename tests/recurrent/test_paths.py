@@ -209,7 +209,8 @@ def test_triton_where_programs_share_a_layer_and_what_a_caller_may_ask_for(cell:
 def test_triton_with_one_direction_and_numbers_that_count_in_64_bits(
     cell: str, hidden: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu_layer(), "LARGE", 0)
+    for part in (gpu_layer(), importlib.import_module("whence.recurrent.gpu.packed")):
+        monkeypatch.setattr(part, "LARGE", 0)
     Case(cell, (5, hidden, 4, 3), torch.float32).one_way().check(LRP(epsilon=0.1), "triton", 1e-4)
 
 
@@ -304,3 +305,33 @@ for source in ("lstm/steps.c", "gru/steps.c"):
 assert np.float64(5e-324) * np.float64(1.0) > 0 and float(torch.tensor([1e-40]) * 1) > 0
 """
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("hip", "capability", "reason"), [(None, (9, 0), None), ("6.2", (9, 4), "NVIDIA"), (None, (7, 5), "the GPU has 7.5")]
+)
+def test_gpus_that_the_kernels_are_not_for(
+    hip: str | None, capability: tuple[int, int], reason: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("triton")
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
+    found = dispatch._against_gpu.__wrapped__(torch.device("cuda"))
+    assert (found is None) if reason is None else (reason in found)
+
+
+@pytest.mark.parametrize("memory", [227 * 1024, 163 * 1024, 99 * 1024])
+@pytest.mark.parametrize("hidden", [3, 60, 128, 200, 512, 1024])
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_program_asks_for_no_more_memory_than_a_processor_has(memory: int, hidden: int, is_back: bool) -> None:
+    layer = gpu_layer()
+    for lines in (1, 64, 4096):
+        best = layer.grid_for(hidden, lines, is_back=is_back)
+        cut = layer.fitted(best, memory, is_back=is_back)
+        weights = 8 * cut.units**2 if cut.is_held else 0
+        needed = (cut.stages - 1) * 4 * cut.depth * (cut.rows + (2 if is_back else 8) * cut.units)
+        assert weights <= memory
+        assert needed <= memory
+        assert cut.stages >= 2
+        if memory > 200 * 1024:
+            assert cut == best

@@ -50,8 +50,9 @@ def _against_triton(weights: LSTMWeights | GRUWeights, x: Tensor) -> str | None:
         return f"WHENCE_TRITON is {os.environ['WHENCE_TRITON']}"
     if x.dtype == torch.float64:
         return "the Triton kernels have single precision"
-    if not _has_triton():
-        return "there is no Triton"
+    reason = _against_gpu(x.device)
+    if reason is not None:
+        return reason
     from whence.recurrent.gpu.layer import processors, programs_that_meet  # only here: it needs Triton
 
     needed, found = programs_that_meet(weights.hidden.shape[1], 2), processors(x.device)
@@ -59,8 +60,14 @@ def _against_triton(weights: LSTMWeights | GRUWeights, x: Tensor) -> str | None:
 
 
 @cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
+def _against_gpu(device: torch.device) -> str | None:
+    """Why no Triton kernel can run on a GPU, None where they can."""
+    if importlib.util.find_spec("triton") is None:
+        return "there is no Triton"
+    if torch.version.hip is not None:
+        return "the Triton kernels are for NVIDIA's GPUs"
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"the Triton kernels need compute capability 8.0, and the GPU has {major}.{minor}" if major < 8 else None
 
 
 class Chosen:

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import torch
 import triton
 from torch import Tensor
+from triton.compiler.compiler import max_shared_mem
 
-from whence.recurrent.gpu.packed import packed
+from whence.recurrent.gpu.packed import LARGE, packed
 from whence.recurrent.gpu.shared import product_kernel
 from whence.recurrent.gru import gpu as gru
 from whence.recurrent.layer import SweptLayer
@@ -48,8 +49,17 @@ def grid_for(hidden: int, lines: int, *, is_back: bool) -> Grid:
     if hidden <= 128:
         return Grid(16, 128, 16, 8, 2, is_held=True) if is_back else Grid(min(32, high), 128, 16, 8, 2, 128)
     if high > 64:
-        return Grid(128, 16, 32, 8, 4)
-    return Grid(high, 16, 64, 4, 4) if is_back else Grid(high, 16, 32, 4, 5)
+        return Grid(128, 16, 64, 8, 4) if is_back or hidden > 256 else Grid(128, 16, 32, 8, 6)
+    return Grid(high, 16, 64, 4, 3) if is_back else Grid(high, 16, 32, 4, 6)
+
+
+@cache
+def fitted(cut: Grid, memory: int, *, is_back: bool) -> Grid:
+    """The same with as much at a time as the memory of a processor holds, in bytes: where it is short, fewer stages."""
+    if cut.is_held and 8 * cut.units**2 + 8 * cut.rows * cut.units > memory:
+        cut = cut._replace(is_held=False)
+    stage = 4 * cut.depth * (cut.rows + (2 if is_back else 8) * cut.units)
+    return cut._replace(stages=min(cut.stages, 1 + memory // stage))
 
 
 def group_for(hidden: int) -> tuple[int, int]:
@@ -162,6 +172,10 @@ class TritonLayer:
         """A room as (…, T, B, ·), in the precision that came in."""
         return (room.transpose(-2, -3) if self.is_batch_first else room).to(self.dtype)
 
+    def _cut(self, lines: int, *, is_back: bool) -> Grid:
+        cut = grid_for(self.hidden, lines, is_back=is_back)
+        return cut if IS_INTERPRETED else fitted(cut, max_shared_mem(self.x.device.index), is_back=is_back)
+
     def _launch(
         self,
         kernel: Any,
@@ -175,7 +189,7 @@ class TritonLayer:
         """Do all steps in one launch where a GPU does, as many rows as can meet."""
         is_back = bool(rule)
         is_large |= max(4 * self.batch, lines) * (self.steps + 1) * self.count * self.depth >= LARGE
-        cut = grid_for(self.hidden, lines, is_back=is_back)
+        cut = self._cut(lines, is_back=is_back)
         chunk = lines
         if self.group > 1 and not IS_INTERPRETED:
             chunk = max(1, processors(self.x.device) // (self.group * self.count)) * cut.rows
@@ -220,7 +234,7 @@ class TritonLayer:
         of_given = (0, 0, 0) if given is None else given.stride()[:3]
         more: list[Tensor | None] = []
         if self.cell is gru:  # a program that holds everything keeps the second kind of q to itself
-            is_held = grid_for(self.hidden, targets * self.batch, is_back=True).is_held
+            is_held = self._cut(targets * self.batch, is_back=True).is_held
             second = (None, None) if is_held else (torch.zeros_like(q), torch.empty_like(shares))
             more = [self.weights.hidden_bias, *second]
         arrived = self._together(last, r)
@@ -262,5 +276,4 @@ def processors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-LARGE = 2**31  # numbers that take 64 bits to count; 32 are faster, and mostly enough
 IS_INTERPRETED = not isinstance(lstm.forward, triton.JITFunction)

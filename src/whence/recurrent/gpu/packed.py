@@ -17,6 +17,7 @@ from whence.recurrent.weights import GRUWeights, LSTMWeights
 
 BLOCK = 1024
 ALIGNED = 64  # every tensor starts where the widest loads can
+LARGE = 2**31  # numbers that take 64 bits to count; 32 are faster, and mostly enough
 CANDIDATE = tl.constexpr(2)  # the third gate of both cells
 
 
@@ -45,7 +46,7 @@ def packed(weights: Sequence[LSTMWeights | GRUWeights], *, group: int, units: in
     kernel: Any = pack
     kernel[(-(-max(sizes) // (2 * BLOCK)),)](
         *given[0], *given[-1], *made, size, count, H=hidden, DEPTH=depth, UB=units, GROUP=group, GATES=rows // hidden,
-        BLOCK=BLOCK,
+        BLOCK=BLOCK, IS_LARGE=max(sizes) >= LARGE,
     )  # fmt: skip
     return made
 
@@ -78,12 +79,14 @@ def put_bias(to, first, second, at, size, count):
 def pack(
     u, w, b, b_h, u_2, w_2, b_2, b_h_2, inputs, hidden, back, across, bias, hidden_bias, E, count, H: tl.constexpr,
     DEPTH: tl.constexpr, UB: tl.constexpr, GROUP: tl.constexpr, GATES: tl.constexpr, BLOCK: tl.constexpr,
+    IS_LARGE: tl.constexpr,
 ):  # fmt: skip
     """Every program fills a block of each tensor of `Packed`."""
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    OFFSET = tl.int64 if IS_LARGE else tl.int32
+    at = tl.program_id(0).to(OFFSET) * BLOCK + tl.arange(0, BLOCK)
     put_bias(bias, b, b_2, at, GATES * H, count)
     put_bias(hidden_bias, b_h, b_h_2, at, GATES * H, count)
-    size = tl.cast(E, tl.int64) * GATES * H
+    size = tl.cast(E, OFFSET) * GATES * H
     put(inputs, at, count * size, of_direction(u, u_2, at % size, at // size, at < count * size))
     k, unit, tile = at % DEPTH, at // DEPTH % UB, at // (DEPTH * UB)
     gate, own, d = tile % 4, unit + tile // 4 % GROUP * UB, tile // (4 * GROUP)
@@ -93,5 +96,5 @@ def pack(
     is_there = (k < H) & (own < H)
     put(back, at, count * GROUP * UB * DEPTH, of_direction(w, w_2, (CANDIDATE * H + k) * H + own, d, is_there))
     d, e = at // DEPTH % count, at // (DEPTH * count)
-    size = tl.cast(E, tl.int64) * count * DEPTH
+    size = tl.cast(E, OFFSET) * count * DEPTH
     put(across, at, size, of_direction(u, u_2, (CANDIDATE * H + k) * E + e, d, (k < H) & (e < E)))
