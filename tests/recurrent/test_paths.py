@@ -335,3 +335,12 @@ def test_a_program_asks_for_no_more_memory_than_a_processor_has(memory: int, hid
         assert cut.stages >= 2
         if memory > 200 * 1024:
             assert cut == best
+
+
+def test_a_layer_on_the_second_gpu_runs_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: device)
+    assert dispatch._on(torch.device("cuda:1")) == torch.device("cuda:1")
+    for here in ("cuda:0", "cpu"):
+        with dispatch._on(torch.device(here)) as made:
+            assert made is None

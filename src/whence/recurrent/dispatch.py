@@ -3,6 +3,7 @@
 import importlib.util
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -100,7 +101,8 @@ class Chosen:
         if keep or rule.epsilon == 0:
             slow = self._slow(self._x, self._states)
             return slow.relevance(r_outputs, r_states, rule, direction=direction, by_step=by_step, keep=keep)
-        return self._layer.relevance(r_outputs, r_states, rule, direction=direction, by_step=by_step)
+        with _on(self._x.device):
+            return self._layer.relevance(r_outputs, r_states, rule, direction=direction, by_step=by_step)
 
 
 def run_layer(
@@ -119,13 +121,19 @@ def run_layer(
     if chosen == "reference":
         layer = slow(x, states)
         return Chosen(layer, lambda _x, _states: layer, x, states)
-    with torch.no_grad():
+    with torch.no_grad(), _on(x.device):
         if chosen == "triton":
             from whence.recurrent.gpu.layer import TritonLayer  # only here: it needs Triton
 
             return Chosen(TritonLayer(x, weights, states, lengths), slow, x, states)
         quick = NativeLayer(x, weights, states, lengths) if chosen == "compiled" else slow(x, states, plainly=True)
         return Chosen(quick, slow, x, states)
+
+
+def _on(device: torch.device) -> AbstractContextManager[Any]:
+    """Make a GPU the current one, which is where Triton launches, unless it is."""
+    is_there = device.type != "cuda" or device.index == torch.cuda.current_device()
+    return nullcontext() if is_there else torch.cuda.device(device)
 
 
 def _require_fitting(x: Tensor, weights: Sequence[Any], states: Sequence[Tensor]) -> None:
