@@ -9,6 +9,7 @@ from torch.testing import assert_close
 from tests.models import BiLSTM, Tagger
 from tests.recurrent.test_paths import Case, close
 from whence import LRP, GradientXInput, SensitivityAnalysis, relevance
+from whence.experiments import speed
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 METHODS = [LRP(), LRP(delta=1.0), LRP(stabiliser="absorbed"), SensitivityAnalysis(), GradientXInput()]
@@ -97,6 +98,13 @@ def test_triton_with_one_direction_and_numbers_that_count_in_64_bits(
     mine, theirs = layer.TritonLayer(case.x, case.weights, case.states, case.lengths), exact.layer("reference")
     swept = mine.relevance(case.r_outputs, case.r_states, rule, direction=None, by_step=False)
     close(swept.x, theirs.relevance(exact.r_outputs, exact.r_states, rule, direction=None, by_step=False).x, 1e-4)
+
+
+def test_the_bench_measures_on_a_gpu_and_tells_what_it_was_busy_with() -> None:
+    found = speed.measure(speed.Case("lstm", 8, 3, 12), device="cuda", repeats=3)
+    assert found["path"] == "triton"
+    assert {"pack", "product_kernel", "forward", "back"} <= set(found["lrp_kernels_ms"])
+    assert 0 < sum(found["lrp_kernels_ms"].values()) < found["lrp_ms"]
 
 
 def test_half_precision_through_the_public_door() -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
 
 from whence._relevance import relevance
 from whence.errors import InputError
@@ -136,7 +137,7 @@ def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Any]:
     found |= ratio("all_classes_over_one_by_feature", times, "all", "lrp")
     found |= ratio("relevance_over_prediction", times, "relevance", "prediction")
     if device == "cuda":
-        found |= _absolute(case, times)
+        found |= _absolute(case, times) | {"lrp_kernels_ms": _kernels(layer.lrp)}
     else:
         found |= _others(case, model, x, statistics.median(times["lrp"]))
     return found
@@ -174,6 +175,15 @@ def _absolute(case: Case, times: Mapping[str, Sequence[float]]) -> dict[str, flo
         "teraflops": work / spent["lrp"] / 1e12,
         "terabytes_per_second": moved / spent["lrp"] / 1e12,
     }
+
+
+def _kernels(run: Callable[[], object]) -> dict[str, float]:
+    """What the GPU is busy with, in milliseconds by kernel."""
+    profiled: Any = profile(activities=[ProfilerActivity.CUDA], acc_events=True)
+    with profiled:
+        run()
+        torch.cuda.synchronize()
+    return {each.key: each.device_time_total / 1000 for each in profiled.key_averages() if each.device_time_total > 0}
 
 
 def _others(case: Case, model: Model, x: Tensor, lrp: float) -> dict[str, float]:
