@@ -194,7 +194,8 @@ def test_triton(cell: str, method: LRP, ragged: bool, sizes: tuple[int, int, int
 @pytest.mark.usefixtures("unwritten_is_nan")
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_triton_where_programs_share_a_layer_and_what_a_caller_may_ask_for(cell: str) -> None:
-    Case(cell, (2, 140, 3, 2), torch.float32, ragged=True).check(LRP(epsilon=0.1), "triton", 1e-4)
+    for hidden, ragged in ((140, True), (250, False)):
+        Case(cell, (2, hidden, 3, 2), torch.float32, ragged=ragged).check(LRP(epsilon=0.1), "triton", 1e-4)
     case = Case(cell, (4, 6, 5, 3), torch.float32, ragged=True, bias=False)
     case.x = case.x.transpose(0, 1).contiguous().transpose(0, 1)
     for direction in (None, 0, 1):
@@ -316,8 +317,34 @@ def test_gpus_that_the_kernels_are_not_for(
     pytest.importorskip("triton")
     monkeypatch.setattr(torch.version, "hip", hip)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
+    monkeypatch.setenv("CC", "cc")
     found = dispatch._against_gpu.__wrapped__(torch.device("cuda"))
     assert (found is None) if reason is None else (reason in found)
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", "")
+    assert "C compiler" in dispatch._against_gpu.__wrapped__(torch.device("cuda"))
+
+
+@pytest.mark.parametrize("name", ["compiled", "triton"])
+def test_biases_that_lie_apart_and_more_rows_than_one_launch_has(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case("gru", (3, 5, 40, 2), torch.float32)
+    spread = [torch.stack([own.input_bias, own.hidden_bias], -1) for own in case.weights]
+    case.weights = [
+        own._replace(input_bias=both[:, 0], hidden_bias=both[:, 1]) for own, both in zip(case.weights, spread, strict=True)
+    ]
+    monkeypatch.setattr(gpu_layer(), "MOST", 1)
+    case.check(LRP(epsilon=0.1), name, 1e-4)
+
+
+def test_steps_are_summed_before_they_are_rounded() -> None:
+    case = Case("lstm", (40, 7, 4, 3), torch.float16)
+    settings: dict[str, Any] = {"direction": None, "by_step": True}
+    rule = LRP(epsilon=0.1).rule
+    found = case.layer("triton").relevance(case.r_outputs, case.r_states, rule, **settings).x
+    exact = case.double()
+    right = exact.layer("reference").relevance(exact.r_outputs, exact.r_states, rule, **settings).x
+    assert found.dtype == torch.float16
+    close(found, right, 2**-10)
 
 
 @pytest.mark.parametrize("memory", [227 * 1024, 163 * 1024, 99 * 1024])

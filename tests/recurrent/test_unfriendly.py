@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from whence import LRP, InputError, explain, load, relevance
+from whence.interpreter.recurrence import GRU
 from whence.recurrent import buffers, compiled, dispatch
+from whence.recurrent.weights import gru_weights
 
 
 class Loop(nn.Module):
@@ -180,3 +182,41 @@ def test_a_compiler_with_options_and_one_that_fails(tmp_path: Path, monkeypatch:
         assert compiled.built("gru/steps.c", torch.float32).reason.startswith(reason)
     compiled.built.cache_clear()
     assert dispatch.path(weights, torch.zeros(1, 1, 2), product="all").name == "reference"
+
+
+def gru_layer(change: dict[str, Tensor], x: Tensor | None = None) -> dispatch.Chosen:
+    """Both directions of a GRU, the second with something else among its weights."""
+    torch.manual_seed(0)
+    first = gru_weights(torch.randn(12, 5), torch.randn(12, 4), torch.randn(12), torch.randn(12), has_biases=True)
+    x = torch.randn(3, 2, 5) if x is None else x
+    weights, states = [first, first._replace(**change)], [torch.zeros(2, x.shape[1], 4)]
+    return dispatch.run_layer(GRU, x, weights, states, None, product="all")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"input": torch.ones(12, 4)},
+        {"hidden": torch.ones(12, 3)},
+        {"hidden": torch.ones(9, 4)},
+        {"input_bias": torch.ones(3)},
+        {"hidden_bias": torch.ones(12, 1)},
+    ],
+    ids=["narrow input", "narrow hidden", "short hidden", "short bias", "flat bias"],
+)
+def test_weights_that_do_not_fit_are_refused(change: dict[str, Tensor]) -> None:
+    with pytest.raises(RuntimeError, match="weights have shape"):
+        gru_layer(change)
+
+
+def test_a_layer_without_rows() -> None:
+    layer = gru_layer({}, torch.zeros(3, 0, 5))
+    swept = layer.relevance(torch.zeros(1, 3, 0, 8), [torch.zeros(1, 2, 0, 4)], LRP().rule)
+    assert swept.x.shape == (1, 3, 0, 5)
+
+
+def test_an_input_that_is_stored_with_the_other_sign_and_a_stabiliser_that_is_all_but_none() -> None:
+    x, arriving, rule = torch.randn(3, 2, 5), [torch.ones(1, 2, 2, 4)], LRP(epsilon=0.1).rule
+    expected = gru_layer({}, x).relevance(None, arriving, rule).x
+    assert_close(gru_layer({}, torch._neg_view(-x)).relevance(None, arriving, rule).x, expected, rtol=1e-4, atol=1e-4)
+    assert gru_layer({}, x).relevance(None, arriving, LRP(epsilon=1e-40).rule).x.isfinite().all()

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -14,7 +15,7 @@ from whence.recurrent.compiled import PRECISIONS, is_off
 from whence.recurrent.directions import DirectionsLayer
 from whence.recurrent.layer import Layer, SweptLayer
 from whence.recurrent.native import NativeLayer, kernels
-from whence.recurrent.weights import GRUWeights, LSTMWeights
+from whence.recurrent.weights import GRUWeights, LSTMWeights, RNNWeights
 from whence.rules.equations import Product, Rules
 
 ON_GPUS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -27,17 +28,19 @@ class Path(NamedTuple):
     reason: str
 
 
-def path(weights: Any, x: Tensor, *, product: Product) -> Path:
-    """The path of a layer with these weights for an input x (T, B, E)."""
+def path(weights: Any, x: Tensor, *, product: Product, directions: int = 2) -> Path:
+    """The path of a layer whose directions have weights such as these, for an input x (T, B, E)."""
     if not isinstance(weights, (LSTMWeights, GRUWeights)):
         return Path("reference", "only nn.LSTM and nn.GRU have a faster path")
     if product != "all" or (isinstance(weights, LSTMWeights) and weights.projection is not None):
         return Path("reference", "a projection, or another rule for products than the paper's, has no faster path")
     if x.device.type not in ("cpu", "cuda") or x.dtype not in (PRECISIONS if x.device.type == "cpu" else ON_GPUS):
         return Path("reference", f"there is no faster path for {x.dtype} on {x.device.type}")
+    if x.numel() == 0:
+        return Path("reference", "an empty input has nothing to be fast about")
     slower = "plain" if isinstance(weights, LSTMWeights) else "reference"
     if x.device.type == "cuda":
-        reason = _against_triton(weights, x)
+        reason = _against_triton(weights, x, directions)
         if reason is not None and x.dtype not in PRECISIONS:
             slower = "reference"
         return Path("triton", "PyTorch comes with Triton") if reason is None else Path(slower, reason)
@@ -45,7 +48,7 @@ def path(weights: Any, x: Tensor, *, product: Product) -> Path:
     return Path(slower if found.library is None else "compiled", found.reason)
 
 
-def _against_triton(weights: LSTMWeights | GRUWeights, x: Tensor) -> str | None:
+def _against_triton(weights: LSTMWeights | GRUWeights, x: Tensor, directions: int) -> str | None:
     """Why the Triton kernels cannot do a layer, None where they can."""
     if is_off("WHENCE_TRITON"):
         return f"WHENCE_TRITON is {os.environ['WHENCE_TRITON']}"
@@ -56,7 +59,7 @@ def _against_triton(weights: LSTMWeights | GRUWeights, x: Tensor) -> str | None:
         return reason
     from whence.recurrent.gpu.layer import processors, programs_that_meet  # only here: it needs Triton
 
-    needed, found = programs_that_meet(weights.hidden.shape[1], 2), processors(x.device)
+    needed, found = programs_that_meet(weights.hidden.shape[1], directions), processors(x.device)
     return f"{needed} programs would have to meet, and the GPU has {found} processors" if needed > found else None
 
 
@@ -65,6 +68,8 @@ def _against_gpu(device: torch.device) -> str | None:
     """Why no Triton kernel can run on a GPU, None where they can."""
     if importlib.util.find_spec("triton") is None:
         return "there is no Triton"
+    if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
+        return "there is no C compiler, with which Triton makes what launches a kernel"
     if torch.version.hip is not None:
         return "the Triton kernels are for NVIDIA's GPUs"
     major, minor = torch.cuda.get_device_capability(device)
@@ -98,7 +103,8 @@ class Chosen:
         keep: bool = False,
     ) -> SweptLayer:
         """Hand back relevance; without a stabiliser, 0 / 0 needs a look at every number, which the reference takes."""
-        if keep or rule.epsilon == 0:
+        smallest = torch.finfo(torch.promote_types(self._x.dtype, torch.float32)).tiny
+        if keep or rule.epsilon < smallest:
             slow = self._slow(self._x, self._states)
             return slow.relevance(r_outputs, r_states, rule, direction=direction, by_step=by_step, keep=keep)
         with _on(self._x.device):
@@ -110,9 +116,9 @@ def run_layer(
 ) -> Chosen:
     """Run all directions of a layer over x (T, B, E) from states (D, B, ·) each, on the path that is best for it."""
     _require_fitting(x, weights, states)
-    chosen = path(weights[0], x, product=product).name
+    chosen = path(weights[0], x, product=product, directions=len(weights)).name
     parts = [each for own in weights for each in own if isinstance(each, Tensor)]
-    if any(each.dtype != x.dtype or each.device != x.device or each.is_neg() for each in (*states, *parts)):
+    if any(each.dtype != x.dtype or each.device != x.device or each.is_neg() for each in (x, *states, *parts)):
         chosen = "reference"  # PyTorch's own operations know what to make of it
 
     def slow(x: Tensor, states: Sequence[Tensor], *, plainly: bool = False) -> DirectionsLayer:
@@ -139,12 +145,20 @@ def _on(device: torch.device) -> AbstractContextManager[Any]:
 def _require_fitting(x: Tensor, weights: Sequence[Any], states: Sequence[Tensor]) -> None:
     """Refuse what PyTorch's own layer would refuse: kernels read memory, and would read what is not there."""
     own = weights[0]
-    size = own.input.shape[1]
+    rows, size = own.input.shape
     if x.shape[-1] != size:
         raise RuntimeError(f"a recurrent layer for {size} features is given {x.shape[-1]}")
-    hidden = own.hidden.shape[1]
-    widths = [hidden, *([own.hidden_size] if isinstance(own, LSTMWeights) else [])]
-    for state, width in zip(states, widths, strict=True):
-        if tuple(state.shape) != (len(weights), x.shape[1], width):
-            expected = (len(weights), x.shape[1], width)
-            raise RuntimeError(f"a recurrent layer's state has shape {tuple(state.shape)} where {expected} is needed")
+    width = rows // {LSTMWeights: 4, GRUWeights: 3, RNNWeights: 1}[type(own)]
+    hidden = own.hidden.shape[1] if getattr(own, "projection", None) is not None else width
+    for each in weights:
+        shapes = {name: tuple(part.shape) for name, part in each._asdict().items() if isinstance(part, Tensor)}
+        needed = {name: (rows,) for name in shapes if name.endswith("bias")}
+        needed |= {"input": (rows, size), "hidden": (rows, hidden)}
+        needed |= {"projection": (hidden, width)} if "projection" in shapes else {}
+        for name, shape in needed.items():
+            if shapes[name] != shape:
+                raise RuntimeError(f"a recurrent layer's {name} weights have shape {shapes[name]} where {shape} is needed")
+    for state, columns in zip(states, [hidden, width], strict=False):
+        needed_shape = (len(weights), x.shape[1], columns)
+        if tuple(state.shape) != needed_shape:
+            raise RuntimeError(f"a recurrent layer's state has shape {tuple(state.shape)} where {needed_shape} is needed")

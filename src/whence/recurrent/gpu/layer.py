@@ -134,7 +134,7 @@ class TritonLayer:
         self.ends = self.x.new_empty(len(first), *first[0].shape)
         self.states = self._deep(self.count, self.steps + 1, self.batch)
         if self.group > 1:
-            self.states[:, 0, :, : self.hidden] = first[0]
+            self.states[:, 0].zero_()[..., : self.hidden] = first[0]
         self.tape = self.x.new_empty(self.count, self.steps, self.cell.KEPT.value, self.batch, self.hidden)
         self.out = self._room((), self.count * self.hidden)
         biases = [] if self.cell is lstm else [self.weights.hidden_bias]
@@ -146,7 +146,7 @@ class TritonLayer:
         )
 
     def renew(self, x: Tensor) -> None:
-        """Take the same input from another place in memory: (B, T, E) or (T, B, E), in the order in which it lay at first."""
+        """Take the same input (T, B, E) from another place in memory; it is kept in the order in which it lay at first."""
         self.x = (x.transpose(0, 1) if self.is_batch_first else x).float().contiguous()
 
     def _together(self, given: Sequence[Tensor], made: Tensor) -> Sequence[Tensor]:
@@ -184,15 +184,15 @@ class TritonLayer:
         rule: Sequence[float] = (),
         *,
         lines: int,
+        is_back: bool = False,
         is_large: bool = False,
     ) -> None:
         """Do all steps in one launch where a GPU does, as many rows as can meet."""
-        is_back = bool(rule)
         is_large |= max(4 * self.batch, lines) * (self.steps + 1) * self.count * self.depth >= LARGE
         cut = self._cut(lines, is_back=is_back)
-        chunk = lines
+        tiles = MOST
         if self.group > 1 and not IS_INTERPRETED:
-            chunk = max(1, processors(self.x.device) // (self.group * self.count)) * cut.rows
+            tiles = max(1, processors(self.x.device) // (self.group * self.count))
         settings: dict[str, Any] = {"H": self.hidden, "DEPTH": self.depth, "BB": cut.rows, "UB": cut.units, "BK": cut.depth}
         settings |= {"GROUP": self.group, "IS_WHOLE": not self._is_stepwise, "IS_LARGE": is_large}
         settings |= {"MEMBERS": power_of_2(self.group), "IS_HELD": cut.is_held} if is_back else {}
@@ -201,8 +201,8 @@ class TritonLayer:
             settings |= {} if cut.registers is None else {"maxnreg": cut.registers}
         strides = (1, self.steps) if self.is_batch_first else (self.batch, 1)  # of time and batch, in steps
         times = (-1 if is_back else 0, self.steps)
-        for first in range(0, lines, chunk):
-            end = min(first + chunk, lines)
+        for first in range(0, lines, tiles * cut.rows):
+            end = min(first + tiles * cut.rows, lines)
             grid = (self.group, -(-(end - first) // cut.rows), self.count)
             counters = None
             if self.group > 1:
@@ -235,7 +235,7 @@ class TritonLayer:
         more: list[Tensor | None] = []
         if self.cell is gru:  # a program that holds everything keeps the second kind of q to itself
             is_held = self._cut(targets * self.batch, is_back=True).is_held
-            second = (None, None) if is_held else (torch.zeros_like(q), torch.empty_like(shares))
+            second = (None, None) if is_held else (self._deep(*q.shape[:-1], self.count).flatten(-2), torch.empty_like(shares))
             more = [self.weights.hidden_bias, *second]
         arrived = self._together(last, r)
         self._launch(
@@ -244,11 +244,12 @@ class TritonLayer:
             (targets, *of_given),
             (rule.epsilon, rule.returned, rule.delta, float(self.inputs)),
             lines=targets * self.batch,
+            is_back=True,
             is_large=max(n * each for n, each in zip((targets, self.steps, self.batch), of_given, strict=True)) >= LARGE // 4,
         )
-        r_x = self._timed(self._to_inputs(q, shares, direction))
+        r_x = self._to_inputs(q, shares, direction)
         bias, stabiliser = (books[..., 0] if self.group == 1 else books.sum(-1)).to(self.dtype).unbind()
-        r_x = r_x.sum(-1, keepdim=True) if by_step else r_x
+        r_x = self._timed(r_x.sum(-1, keepdim=True) if by_step else r_x)
         return SweptLayer(r_x, r.to(self.dtype).unbind(), bias, stabiliser)
 
     def _to_inputs(self, q: Tensor, shares: Tensor, direction: int | None) -> Tensor:
@@ -276,4 +277,5 @@ def processors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
+MOST = 65535  # rows of programs in one launch
 IS_INTERPRETED = not isinstance(lstm.forward, triton.JITFunction)

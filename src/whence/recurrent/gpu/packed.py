@@ -35,14 +35,14 @@ class Packed(NamedTuple):
 def packed(weights: Sequence[LSTMWeights | GRUWeights], *, group: int, units: int, depth: int) -> Packed:
     """The weights of every direction, in single precision whatever they were, zero where there is no bias."""
     given = [
-        (each.input.contiguous(), each.hidden.contiguous(), *((each.bias, None) if isinstance(each, LSTMWeights) else each[2:]))
-        for each in weights
+        [None if each is None else each.contiguous() for each in (*own[:3], None if isinstance(own, LSTMWeights) else own[3])]
+        for own in weights
     ]
-    count, (rows, size), hidden = len(weights), given[0][0].shape, given[0][1].shape[1]
+    count, (rows, size), hidden = len(weights), weights[0].input.shape, weights[0].hidden.shape[1]
     tile = group * units * depth
     sizes = [count * each for each in (2 * rows * size, 8 * tile, 2 * tile, 2 * size * depth, rows, rows)]
     whole = [each + -each % ALIGNED for each in sizes]
-    made = Packed(*torch.empty(sum(whole), dtype=torch.float32, device=given[0][0].device).split(whole))
+    made = Packed(*torch.empty(sum(whole), dtype=torch.float32, device=weights[0].input.device).split(whole))
     kernel: Any = pack
     kernel[(-(-max(sizes) // (2 * BLOCK)),)](
         *given[0], *given[-1], *made, size, count, H=hidden, DEPTH=depth, UB=units, GROUP=group, GATES=rows // hidden,

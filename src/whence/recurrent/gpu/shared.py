@@ -54,9 +54,8 @@ def meet(counters, tile, d, arrived, GROUP: tl.constexpr, IS_WHOLE: tl.constexpr
     if GROUP > 1 and IS_WHOLE:
         counter = counters + d * tl.num_programs(1) + tile
         tl.atomic_add(counter, 1, sem="release", scope="gpu")
-        while tl.load(counter, volatile=True) < (arrived + 1) * GROUP:
+        while tl.atomic_add(counter, 0, sem="acquire", scope="gpu") < (arrived + 1) * GROUP:  # its result must be looked at
             pass
-        tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
         tl.debug_barrier()
 
 

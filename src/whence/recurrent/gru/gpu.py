@@ -1,8 +1,8 @@
 # pyright: basic
 """The steps of a GRU layer in Triton, forward and back; what they compute is written in reference.py, as factors in steps.c.
 
-The tape holds for every step  (1 − z) ⊙ n, a, m, ρ ⊙ m,  each (B, H), with ρ the reset gate; `states` (D, T + 1, B, H) is h
-before every step and after the last.
+The tape holds for every step  (1 − z) ⊙ n, a, m, ρ ⊙ m,  each (B, H), with ρ the reset gate; `states` (D, T + 1, B, DEPTH) is h
+before every step and after the last, zero beyond H.
 """
 
 import triton
@@ -21,6 +21,7 @@ from whence.recurrent.gpu.shared import (
     times_weights,
 )
 
+SIZES = ("first", "last", "B", "T", "time", "row", "K", "t_from", "t_to")  # no kernel of its own for every kind of them
 KEPT = tl.constexpr(4)
 
 
@@ -39,7 +40,7 @@ def tape_at(tape, states, plane, going, done):
     return written, a, m, gated, tl.load(states, mask=going | done, other=0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def forward(
     sums, hidden, b_hidden, states, h_0, ends, tape, out, lengths, counters, first, last, B, T, time, row, t_from, t_to,
     H: tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
@@ -55,7 +56,7 @@ def forward(
     units = own * UB + tl.arange(0, UB)
     inside = (rows < last)[:, None] & (units < H)[None, :]
     length = lengths_of(lengths, rows, rows < last, T, OFFSET)
-    plane = B * H
+    plane = tl.cast(B, OFFSET) * H
     state = d * plane + rows[:, None] * H + units[None, :]
     w, rest = hidden + (d * GROUP + own) * 4 * UB * DEPTH, tl.num_programs(2) * GROUP * 4 * UB * DEPTH
     tape += d * T * KEPT * plane
@@ -100,9 +101,9 @@ def forward(
     tl.store(ends + state, mine, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def back(
-    tape, states, weights, b_in, b_hn, q_m, shares_m, r_h, r_out, q, shares, r_0, books, lengths, counters,
+    tape, states, weights, b_input, b_hidden, q_m, shares_m, r_h, r_out, q, shares, r_0, books, lengths, counters,
     first, last, B, T, time, row, K, out_target, out_time, out_row, t_from, t_to, epsilon, returned, delta, fan_x,
     H: tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
     IS_WHOLE: tl.constexpr, IS_LARGE: tl.constexpr, MEMBERS: tl.constexpr, IS_HELD: tl.constexpr,
@@ -118,14 +119,14 @@ def back(
     units = own * UB + tl.arange(0, UB)
     inside = (lines < last)[:, None] & (units < H)[None, :]
     length = lengths_of(lengths, rows, lines < last, T, OFFSET)
-    plane = B * H
+    plane = tl.cast(B, OFFSET) * H
     directions = tl.num_programs(2).to(OFFSET)
     state = ((targets * directions + d) * B + rows)[:, None] * H + units[None, :]
     tape += d * T * KEPT * plane
     states += d * (T + 1) * B * DEPTH
     here, there = rows[:, None] * H + units[None, :], rows[:, None] * DEPTH + units[None, :]
-    b_a = tl.load(b_in + (d * 3 + 2) * H + units, mask=units < H, other=0.0)[None, :]
-    b_m = tl.load(b_hn + (d * 3 + 2) * H + units, mask=units < H, other=0.0)[None, :]
+    b_a = tl.load(b_input + (d * 3 + 2) * H + units, mask=units < H, other=0.0)[None, :]
+    b_m = tl.load(b_hidden + (d * 3 + 2) * H + units, mask=units < H, other=0.0)[None, :]
     relevance = tl.load(r_h + state, mask=inside, other=0.0)
     w, rest = weights + (d * GROUP + own) * UB * DEPTH, tl.num_programs(2) * GROUP * UB * DEPTH
     of_bias = books + (d * K * B + lines) * GROUP + own

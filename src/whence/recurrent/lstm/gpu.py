@@ -1,7 +1,8 @@
 # pyright: basic
 """The steps of an LSTM layer in Triton, forward and back; what they compute is written in reference.py.
 
-The tape holds for every step  i ⊙ g, a, c,  each (B, H); `states` (D, T + 1, B, H) is h before every step and after the last.
+The tape holds for every step  i ⊙ g, a, c,  each (B, H); `states` (D, T + 1, B, DEPTH) is h before every step and after the
+last, zero beyond H.
 """
 
 import triton
@@ -20,6 +21,7 @@ from whence.recurrent.gpu.shared import (
     times_weights,
 )
 
+SIZES = ("first", "last", "B", "T", "time", "row", "K", "t_from", "t_to")  # no kernel of its own for every kind of them
 KEPT = tl.constexpr(3)
 
 
@@ -37,7 +39,7 @@ def tape_at(tape, states, plane, going, done):
     return written, a, tl.load(tape + 2 * plane, mask=going, other=0.0), tl.load(states, mask=done, other=0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def forward(
     sums, hidden, states, h_0, c_0, ends, tape, out, lengths, counters, first, last, B, T, time, row, t_from, t_to,
     H: tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
@@ -53,7 +55,7 @@ def forward(
     units = own * UB + tl.arange(0, UB)
     inside = (rows < last)[:, None] & (units < H)[None, :]
     length = lengths_of(lengths, rows, rows < last, T, OFFSET)
-    plane = B * H
+    plane = tl.cast(B, OFFSET) * H
     state = d * plane + rows[:, None] * H + units[None, :]
     h_n, c_n = ends, ends + tl.num_programs(2).to(OFFSET) * plane
     w, rest = hidden + (d * GROUP + own) * 4 * UB * DEPTH, tl.num_programs(2) * GROUP * 4 * UB * DEPTH
@@ -96,7 +98,7 @@ def forward(
     tl.store(c_n + state, c, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def back(
     tape, states, weights, bias, r_h, r_c, r_out, q, shares, r_0, books, lengths, counters, first, last, B, T,
     time, row, K, out_target, out_time, out_row, t_from, t_to, epsilon, returned, delta, fan_x, H: tl.constexpr,
@@ -114,7 +116,7 @@ def back(
     units = own * UB + tl.arange(0, UB)
     inside = (lines < last)[:, None] & (units < H)[None, :]
     length = lengths_of(lengths, rows, lines < last, T, OFFSET)
-    plane = B * H
+    plane = tl.cast(B, OFFSET) * H
     directions = tl.num_programs(2).to(OFFSET)
     state = ((targets * directions + d) * B + rows)[:, None] * H + units[None, :]
     tape += d * T * KEPT * plane
