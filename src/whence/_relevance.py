@@ -101,7 +101,7 @@ def _followed(model: Any) -> nn.Module:
         scripted = _scripted_function(module)
         if scripted:
             raise InputError(f"{name or 'the model'!r} calls the scripted function {scripted!r}, which cannot be followed")
-        if any(is_lazy(parameter) for parameter in module.parameters(recurse=False)):
+        if any(each is not None and is_lazy(each) for each in module._parameters.values()):
             raise InputError(f"{name or 'the model'!r} has not seen any input yet; run the model once")
     return model
 
@@ -157,10 +157,15 @@ def _explained_tensors(inputs: Inputs) -> tuple[Tensor, ...]:
 
 
 def _require_finite_weights(model: nn.Module) -> None:
-    """A sum shows a NaN or infinity at a tenth of the price of looking at every number."""
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if not tensor.is_floating_point() or math.isfinite(tensor.detach().sum().item()):
-            continue
+    """A sum shows a NaN or infinity at a tenth of the price of looking at every number; a GPU is waited for once."""
+    found = [(name, each) for name, each in (*model.named_parameters(), *model.named_buffers()) if each.is_floating_point()]
+    totals: dict[torch.device, Tensor] = {}
+    for _, tensor in found:
+        total = tensor.detach().sum()
+        totals[tensor.device] = totals[tensor.device] + total if tensor.device in totals else total
+    if all(math.isfinite(total.item()) for total in totals.values()):
+        return
+    for name, tensor in found:
         # a buffer may hold the infinities of a mask
         wrong = ~tensor.isfinite() if isinstance(tensor, nn.Parameter) else tensor.isnan()
         if wrong.any():

@@ -1,7 +1,7 @@
 """Layer-wise relevance propagation: the method of the paper, on what the model really computed."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -66,6 +66,14 @@ def _ask_for(sweep: Sweep, at: str | None, middle: Sequence[Any]) -> None:
 
 def _pairs(found: Sequence[Tensor], sweep: Sweep) -> Iterable[tuple[Tensor, Value]]:
     return zip(found, sweep.trace.leaves, strict=True)
+
+
+def _amounts(absorbed: Mapping[str, Tensor]) -> list[tuple[str, Tensor]]:
+    """What was absorbed, where anything was; a GPU is waited for once."""
+    if not absorbed:
+        return []
+    is_any = torch.stack(list(absorbed.values())).flatten(1).any(1).tolist()
+    return [each for each, is_there in zip(absorbed.items(), is_any, strict=True) if is_there]
 
 
 def _explained_by(sweep: Sweep, found: Sequence[Tensor], zero: Tensor, *, at: str | None) -> Tensor:
@@ -175,7 +183,7 @@ class LRP:
             score=selection.shaped(scores),
             target=selection.target,
             method=self,
-            absorbed={name: selection.shaped(amount) for name, amount in sweep.absorbed.items() if amount.any()},
+            absorbed={name: selection.shaped(amount) for name, amount in _amounts(sweep.absorbed)},
             explained=selection.shaped(explained),
             memory={name: selection.shaped(amount) for name, amount in (sweep.memory or {}).items()},
             gaps={name: selection.shaped(amount) for name, amount in gaps.items()},
