@@ -1,5 +1,7 @@
 """The same on a GPU as on the CPU, in evaluation mode, with cuDNN as it is."""
 
+import importlib
+
 import pytest
 import torch
 from torch import nn
@@ -91,8 +93,8 @@ def test_triton_with_one_direction_and_numbers_that_count_in_64_bits(
     cell: str, hidden: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layer = pytest.importorskip("whence.recurrent.gpu.layer")
-    for part in (layer, pytest.importorskip("whence.recurrent.gpu.packed")):
-        monkeypatch.setattr(part, "LARGE", 0)
+    for part in ("layer", "packed", "product"):
+        monkeypatch.setattr(importlib.import_module(f"whence.recurrent.gpu.{part}"), "LARGE", 0)
     case = Case(cell, (5, hidden, 4, 3), torch.float32).one_way().cuda()
     exact, rule = case.double(), LRP(epsilon=0.1).rule
     mine, theirs = layer.TritonLayer(case.x, case.weights, case.states, case.lengths), exact.layer("reference")

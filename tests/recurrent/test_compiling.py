@@ -17,7 +17,7 @@ from torch import nn
 from triton.backends.compiler import GPUTarget
 from whence import LRP
 from whence.interpreter.recurrence import GRU, LSTM
-from whence.recurrent.gpu import layer, packed
+from whence.recurrent.gpu import layer, packed, product
 from whence.recurrent.weights import by_layer
 
 cell, hidden, batch, kind, memory = sys.argv[1], *map(int, sys.argv[2:])
@@ -41,7 +41,7 @@ class Compiled:
 triton.runtime.driver.set_active(Driver())
 layer.processors = lambda device: 132
 known, module, own = {"lstm": (LSTM, nn.LSTM, layer.lstm), "gru": (GRU, nn.GRU, layer.gru)}[cell]
-packed.pack, layer.product_kernel = Compiled(packed.pack), Compiled(layer.product_kernel)
+packed.pack, product.product_kernel = Compiled(packed.pack), Compiled(product.product_kernel)
 own.forward, own.back = Compiled(own.forward), Compiled(own.back)
 with torch.no_grad():
     made = module(12, hidden, bidirectional=True)

@@ -17,6 +17,7 @@ from whence import LRP
 from whence.interpreter.recurrence import GRU, LSTM
 from whence.recurrent import compiled, dispatch, native
 from whence.recurrent.directions import DirectionsLayer
+from whence.recurrent.gpu import grid
 from whence.recurrent.weights import LSTMWeights, lstm_weights
 
 METHODS = [LRP(), LRP(delta=1.0), LRP(epsilon=0.1, delta=0.4, stabiliser="absorbed"), LRP(stabiliser="absorbed")]
@@ -210,8 +211,9 @@ def test_triton_where_programs_share_a_layer_and_what_a_caller_may_ask_for(cell:
 def test_triton_with_one_direction_and_numbers_that_count_in_64_bits(
     cell: str, hidden: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for part in (gpu_layer(), importlib.import_module("whence.recurrent.gpu.packed")):
-        monkeypatch.setattr(part, "LARGE", 0)
+    gpu_layer()
+    for part in ("layer", "packed", "product"):
+        monkeypatch.setattr(importlib.import_module(f"whence.recurrent.gpu.{part}"), "LARGE", 0)
     Case(cell, (5, hidden, 4, 3), torch.float32).one_way().check(LRP(epsilon=0.1), "triton", 1e-4)
 
 
@@ -351,10 +353,9 @@ def test_steps_are_summed_before_they_are_rounded() -> None:
 @pytest.mark.parametrize("hidden", [3, 60, 128, 200, 512, 1024])
 @pytest.mark.parametrize("is_back", [False, True])
 def test_a_program_asks_for_no_more_memory_than_a_processor_has(memory: int, hidden: int, is_back: bool) -> None:
-    layer = gpu_layer()
     for lines in (1, 64, 4096):
-        best = layer.grid_for(hidden, lines, is_back=is_back)
-        cut = layer.fitted(best, memory, is_back=is_back)
+        best = grid.grid_for(hidden, lines, is_back=is_back)
+        cut = grid.fitted(best, memory, is_back=is_back)
         weights = 8 * cut.units**2 if cut.is_held else 0
         needed = (cut.stages - 1) * 4 * cut.depth * (cut.rows + (2 if is_back else 8) * cut.units)
         assert weights <= memory

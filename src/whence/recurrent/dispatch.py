@@ -13,6 +13,7 @@ from torch import Tensor
 
 from whence.recurrent.compiled import PRECISIONS, is_off
 from whence.recurrent.directions import DirectionsLayer
+from whence.recurrent.gpu.grid import processors, programs_that_meet
 from whence.recurrent.layer import Layer, SweptLayer
 from whence.recurrent.native import NativeLayer, kernels
 from whence.recurrent.weights import GRUWeights, LSTMWeights, RNNWeights
@@ -57,8 +58,6 @@ def _against_triton(weights: LSTMWeights | GRUWeights, x: Tensor, directions: in
     reason = _against_gpu(x.device)
     if reason is not None:
         return reason
-    from whence.recurrent.gpu.layer import processors, programs_that_meet  # only here: it needs Triton
-
     needed, found = programs_that_meet(weights.hidden.shape[1], directions), processors(x.device)
     return f"{needed} programs would have to meet, and the GPU has {found} processors" if needed > found else None
 

@@ -4,108 +4,21 @@ U x + b for all steps is one product, the steps one launch, and so on the way ba
 """
 
 from collections.abc import Sequence
-from functools import cache
-from math import gcd
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import triton
 from torch import Tensor
 from triton.compiler.compiler import max_shared_mem
 
-from whence.recurrent.gpu.packed import LARGE, packed
-from whence.recurrent.gpu.shared import product_kernel
+from whence.recurrent.gpu.grid import LARGE, MOST, Grid, depth_of, fitted, grid_for, group_for, power_of_2, processors
+from whence.recurrent.gpu.packed import packed
+from whence.recurrent.gpu.product import product, product_back
 from whence.recurrent.gru import gpu as gru
 from whence.recurrent.layer import SweptLayer
 from whence.recurrent.lstm import gpu as lstm
 from whence.recurrent.weights import GRUWeights, LSTMWeights
 from whence.rules.equations import Rules
-
-
-class Grid(NamedTuple):
-    """How a layer is cut up: rows and units of one program, the depth of a product's tiles, and what a program is given."""
-
-    rows: int
-    units: int
-    depth: int
-    warps: int
-    stages: int
-    registers: int | None = None  # at most, for a thread: fewer let more programs run at a time
-    is_held: bool = False  # whether the weights stay with a program for all steps
-
-
-def power_of_2(least: int) -> int:
-    """The next power of two."""
-    return 1 << (least - 1).bit_length()
-
-
-@cache
-def grid_for(hidden: int, lines: int, *, is_back: bool) -> Grid:
-    """What was fastest on an H200."""
-    high = max(16, power_of_2(lines))
-    if hidden <= 64:
-        units = max(16, power_of_2(hidden))
-        return Grid(16, units, 16, 4, 2, is_held=True) if is_back else Grid(min(32, high), units, 16, 8, 3, 128)
-    if hidden <= 128:
-        return Grid(16, 128, 16, 8, 2, is_held=True) if is_back else Grid(min(32, high), 128, 16, 8, 2, 128)
-    if high > 64:
-        return Grid(128, 16, 64, 8, 4) if is_back or hidden > 256 else Grid(128, 16, 32, 8, 6)
-    return Grid(high, 16, 64, 4, 3) if is_back else Grid(high, 16, 32, 4, 6)
-
-
-@cache
-def fitted(cut: Grid, memory: int, *, is_back: bool) -> Grid:
-    """The same with as much at a time as the memory of a processor holds, in bytes: where it is short, fewer stages."""
-    if cut.is_held and 8 * cut.units**2 + 8 * cut.rows * cut.units > memory:
-        cut = cut._replace(is_held=False)
-    stage = 4 * cut.depth * (cut.rows + (2 if is_back else 8) * cut.units)
-    return cut._replace(stages=min(cut.stages, 1 + memory // stage))
-
-
-def group_for(hidden: int) -> tuple[int, int]:
-    """How many programs share the units of the same rows, and how many units each has, which goes for both ways."""
-    units = grid_for(hidden, 1, is_back=False).units
-    return -(-hidden // units), units
-
-
-def programs_that_meet(hidden: int, directions: int) -> int:
-    """How many programs have to run at the same time; a GPU must have as many processors."""
-    group, _ = group_for(hidden)
-    return group * directions if group > 1 else 1
-
-
-def depth_of(hidden: int) -> int:
-    """The size of a state with what fills up a product's tiles."""
-    return max(16, power_of_2(hidden)) if hidden <= 64 else -(-hidden // 64) * 64
-
-
-def product(a: Tensor, b: Tensor, out: Tensor, *, bias: Tensor) -> None:
-    """out (M, N) = a bᵀ + bias, for a (M, K) and b (N, K) in two parts."""
-    _product(a, b, out, bias, None, None, 0)
-
-
-def product_back(a: Tensor, b: Tensor, out: Tensor, *, x: Tensor, shares: Tensor) -> None:
-    """out (M, N) = x ⊙ (a bᵀ) + all shares (M, ·) of a row; x is repeated as a has its rows."""
-    _product(a, b, out, None, x, shares, shares.shape[-1])
-
-
-def tiles_for(columns: int, depth: int) -> tuple[int, int, int, int, int]:
-    """Rows, columns and depth of a product's tiles, warps and stages: what was fastest on an H200."""
-    return (128, 128, 32, 4, 2) if depth <= 64 < columns else (128, 64, 32, 8, 3)
-
-
-def _product(
-    a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, x: Tensor | None, shares: Tensor | None, of_shares: int
-) -> None:
-    columns, depth = out.shape[-1], a.shape[-1]
-    rows, of_x = a.numel() // depth, 0 if x is None else x.numel() // columns
-    wide, deep = gcd(columns, 4), gcd(depth, 4)
-    down, across, inner, warps, stages = tiles_for(columns, depth)
-    kernel: Any = product_kernel
-    kernel[(-(-rows // down) * -(-columns // across),)](
-        a, b, bias, x, shares, out, rows, columns // wide, depth // deep, of_x, of_shares, WIDE=wide, DEEP=deep, BM=down,
-        BN=across, BK=inner, IS_BACK=x is not None, IS_LARGE=b.numel() >= LARGE, num_warps=warps, num_stages=stages,
-    )  # fmt: skip
 
 
 class TritonLayer:
@@ -271,11 +184,4 @@ def _single(times: tuple[int, int], *, is_back: bool) -> Sequence[tuple[int, int
     return single[::-1] if is_back else single
 
 
-@cache
-def processors(device: torch.device) -> int:
-    """How many programs run at the same time for sure."""
-    return torch.cuda.get_device_properties(device).multi_processor_count
-
-
-MOST = 65535  # rows of programs in one launch
 IS_INTERPRETED = not isinstance(lstm.forward, triton.JITFunction)

@@ -12,12 +12,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from whence.recurrent.gpu.grid import LARGE
 from whence.recurrent.gpu.shared import coarse
 from whence.recurrent.weights import GRUWeights, LSTMWeights
 
 BLOCK = 1024
 ALIGNED = 64  # every tensor starts where the widest loads can
-LARGE = 2**31  # numbers that take 64 bits to count; 32 are faster, and mostly enough
 CANDIDATE = tl.constexpr(2)  # the third gate of both cells
 
 

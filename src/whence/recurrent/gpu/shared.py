@@ -1,5 +1,5 @@
 # pyright: basic
-"""What the kernels of both cells share: activations, where a program stands, how programs wait for each other, a product.
+"""What the kernels of both cells share: activations, where a program stands, how programs wait for each other.
 
 A program owns some rows of the batch (BB) and some units of the state (UB) of one direction, for all steps. Where a layer has
 more units than one program holds, the programs of the same rows form a group, and meet once at every step.
@@ -105,40 +105,3 @@ def shared_out(shares, line, is_on, GROUP: tl.constexpr, MEMBERS: tl.constexpr):
     members = tl.arange(0, MEMBERS)
     mask = is_on[:, None] & (members < GROUP)[None, :]
     return tl.sum(tl.load(shares + line[:, None] + members[None, :], mask=mask, other=0.0, cache_modifier=".cg"), 1)
-
-
-@triton.jit
-def product_kernel(
-    a, b, bias, x, shares, c, M, wide_units, deep_units, of_x, of_shares, WIDE: tl.constexpr, DEEP: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, IS_BACK: tl.constexpr, IS_LARGE: tl.constexpr,
-):  # fmt: skip
-    """c (M, N) = a (M, K) bᵀ + bias, for b in its two parts; or, on the way back, x ⊙ (a bᵀ) + all shares of the row.
-
-    x has `of_x` rows, and is taken as often as needed. N and K come as multiples of WIDE and DEEP: knowing that all rows begin
-    at a multiple of 16 bytes, the compiler loads as many at a time.
-    """
-    N, K = wide_units * WIDE, deep_units * DEEP
-    OFFSET = tl.int64 if IS_LARGE else tl.int32
-    # neighbours in a square of 8 tiles by 8 use the same rows and columns while those are in the cache
-    high, wide = tl.cdiv(M, BM), tl.cdiv(N, BN)
-    band = tl.program_id(0) // (8 * wide)
-    height = tl.minimum(high - band * 8, 8)
-    down = (band * 8 + tl.program_id(0) % (8 * wide) % height).to(tl.int64) * BM + tl.arange(0, BM)
-    across = (tl.program_id(0) % (8 * wide) // height).to(OFFSET) * BN + tl.arange(0, BN)
-    rest = tl.cast(N, OFFSET) * K
-    acc = tl.zeros((BM, BN), dtype=tl.float32)
-    for start in range(0, K, BK):
-        ks = start + tl.arange(0, BK)
-        left = tl.load(a + down[:, None] * K + ks[None, :], mask=(down < M)[:, None] & (ks < K)[None, :], other=0.0)
-        at, fits = b + across[None, :] * K + ks[:, None], (across < N)[None, :] & (ks < K)[:, None]
-        acc = precise_dot(acc, left, tl.load(at, mask=fits, other=0.0), tl.load(at + rest, mask=fits, other=0.0))
-    inside = (down < M)[:, None] & (across < N)[None, :]
-    if IS_BACK:
-        own = tl.load(x + (down % of_x)[:, None] * N + across[None, :], mask=inside, other=0.0)
-        share = tl.zeros((BM,), dtype=tl.float32)
-        for number in range(of_shares):
-            share += tl.load(shares + down * of_shares + number, mask=down < M, other=0.0)
-        acc = own * acc + share[:, None]
-    else:
-        acc += tl.load(bias + across, mask=across < N, other=0.0)[None, :]
-    tl.store(c + down[:, None] * N + across[None, :], acc, mask=inside)

@@ -1,0 +1,73 @@
+# pyright: basic
+"""A product of two matrices on tensor cores, as good as in IEEE single precision, with what comes before or after it."""
+
+from math import gcd
+from typing import Any
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from whence.recurrent.gpu.grid import LARGE, tiles_for
+from whence.recurrent.gpu.shared import precise_dot
+
+
+def product(a: Tensor, b: Tensor, out: Tensor, *, bias: Tensor) -> None:
+    """out (M, N) = a bᵀ + bias, for a (M, K) and b (N, K) in two parts."""
+    _product(a, b, out, bias, None, None, 0)
+
+
+def product_back(a: Tensor, b: Tensor, out: Tensor, *, x: Tensor, shares: Tensor) -> None:
+    """out (M, N) = x ⊙ (a bᵀ) + all shares (M, ·) of a row; x is repeated as a has its rows."""
+    _product(a, b, out, None, x, shares, shares.shape[-1])
+
+
+def _product(
+    a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, x: Tensor | None, shares: Tensor | None, of_shares: int
+) -> None:
+    columns, depth = out.shape[-1], a.shape[-1]
+    rows, of_x = a.numel() // depth, 0 if x is None else x.numel() // columns
+    wide, deep = gcd(columns, 4), gcd(depth, 4)
+    down, across, inner, warps, stages = tiles_for(columns, depth)
+    kernel: Any = product_kernel
+    kernel[(-(-rows // down) * -(-columns // across),)](
+        a, b, bias, x, shares, out, rows, columns // wide, depth // deep, of_x, of_shares, WIDE=wide, DEEP=deep, BM=down,
+        BN=across, BK=inner, IS_BACK=x is not None, IS_LARGE=b.numel() >= LARGE, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+
+
+@triton.jit
+def product_kernel(
+    a, b, bias, x, shares, c, M, wide_units, deep_units, of_x, of_shares, WIDE: tl.constexpr, DEEP: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, IS_BACK: tl.constexpr, IS_LARGE: tl.constexpr,
+):  # fmt: skip
+    """c (M, N) = a (M, K) bᵀ + bias, for b in its two parts; or, on the way back, x ⊙ (a bᵀ) + all shares of the row.
+
+    x has `of_x` rows, and is taken as often as needed. N and K come as multiples of WIDE and DEEP: knowing that all rows begin
+    at a multiple of 16 bytes, the compiler loads as many at a time.
+    """
+    N, K = wide_units * WIDE, deep_units * DEEP
+    OFFSET = tl.int64 if IS_LARGE else tl.int32
+    # neighbours in a square of 8 tiles by 8 use the same rows and columns while those are in the cache
+    high, wide = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    band = tl.program_id(0) // (8 * wide)
+    height = tl.minimum(high - band * 8, 8)
+    down = (band * 8 + tl.program_id(0) % (8 * wide) % height).to(tl.int64) * BM + tl.arange(0, BM)
+    across = (tl.program_id(0) % (8 * wide) // height).to(OFFSET) * BN + tl.arange(0, BN)
+    rest = tl.cast(N, OFFSET) * K
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for start in range(0, K, BK):
+        ks = start + tl.arange(0, BK)
+        left = tl.load(a + down[:, None] * K + ks[None, :], mask=(down < M)[:, None] & (ks < K)[None, :], other=0.0)
+        at, fits = b + across[None, :] * K + ks[:, None], (across < N)[None, :] & (ks < K)[:, None]
+        acc = precise_dot(acc, left, tl.load(at, mask=fits, other=0.0), tl.load(at + rest, mask=fits, other=0.0))
+    inside = (down < M)[:, None] & (across < N)[None, :]
+    if IS_BACK:
+        own = tl.load(x + (down % of_x)[:, None] * N + across[None, :], mask=inside, other=0.0)
+        share = tl.zeros((BM,), dtype=tl.float32)
+        for number in range(of_shares):
+            share += tl.load(shares + down * of_shares + number, mask=down < M, other=0.0)
+        acc = own * acc + share[:, None]
+    else:
+        acc += tl.load(bias + across, mask=across < N, other=0.0)[None, :]
+    tl.store(c + down[:, None] * N + across[None, :], acc, mask=inside)
