@@ -16,7 +16,7 @@ from whence.recurrent.directions import DirectionsLayer
 from whence.recurrent.gpu.grid import processors, programs_that_meet
 from whence.recurrent.layer import Layer, SweptLayer
 from whence.recurrent.native import NativeLayer, kernels
-from whence.recurrent.weights import GRUWeights, LSTMWeights, RNNWeights
+from whence.recurrent.weights import GRUWeights, LSTMWeights
 from whence.rules.equations import Product, Rules
 
 ON_GPUS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -147,17 +147,15 @@ def _require_fitting(x: Tensor, weights: Sequence[Any], states: Sequence[Tensor]
     rows, size = own.input.shape
     if x.shape[-1] != size:
         raise RuntimeError(f"a recurrent layer for {size} features is given {x.shape[-1]}")
-    width = rows // {LSTMWeights: 4, GRUWeights: 3, RNNWeights: 1}[type(own)]
+    width = own.hidden_size
     hidden = own.hidden.shape[1] if getattr(own, "projection", None) is not None else width
+    needed = {"input": (rows, size), "hidden": (rows, hidden), "projection": (hidden, width)}
     for each in weights:
-        shapes = {name: tuple(part.shape) for name, part in each._asdict().items() if isinstance(part, Tensor)}
-        needed = {name: (rows,) for name in shapes if name.endswith("bias")}
-        needed |= {"input": (rows, size), "hidden": (rows, hidden)}
-        needed |= {"projection": (hidden, width)} if "projection" in shapes else {}
-        for name, shape in needed.items():
-            if shapes[name] != shape:
-                raise RuntimeError(f"a recurrent layer's {name} weights have shape {shapes[name]} where {shape} is needed")
+        for name, part in zip(each._fields, each, strict=True):
+            shape = needed.get(name, (rows,))  # of a bias
+            if isinstance(part, Tensor) and part.shape != shape:
+                raise RuntimeError(f"a recurrent layer's {name} weights have shape {tuple(part.shape)} where {shape} is needed")
     for state, columns in zip(states, [hidden, width], strict=False):
-        needed_shape = (len(weights), x.shape[1], columns)
-        if tuple(state.shape) != needed_shape:
-            raise RuntimeError(f"a recurrent layer's state has shape {tuple(state.shape)} where {needed_shape} is needed")
+        shape = (len(weights), x.shape[1], columns)
+        if state.shape != shape:
+            raise RuntimeError(f"a recurrent layer's state has shape {tuple(state.shape)} where {shape} is needed")

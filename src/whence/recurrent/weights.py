@@ -62,6 +62,11 @@ class GRUWeights(NamedTuple):
     input_bias: Tensor | None  # (3H,)
     hidden_bias: Tensor | None  # (3H,)
 
+    @property
+    def hidden_size(self) -> int:
+        """H, the width of the state."""
+        return self.input.shape[0] // 3
+
     def candidate(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """The candidate's own rows: input (H, E), hidden (H, H), and both biases (H,)."""
         biases = [None if bias is None else gru_gates(bias).n for bias in (self.input_bias, self.hidden_bias)]
@@ -81,6 +86,11 @@ class RNNWeights(NamedTuple):
     hidden: Tensor  # (H, H)
     bias: Tensor | None  # (H,), both of PyTorch's biases added
     is_relu: bool
+
+    @property
+    def hidden_size(self) -> int:
+        """H, the width of the state."""
+        return self.input.shape[0]
 
 
 def lstm_weights(input: Tensor, hidden: Tensor, *rest: Tensor, has_biases: bool) -> LSTMWeights:

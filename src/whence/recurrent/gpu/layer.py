@@ -13,7 +13,7 @@ from triton.compiler.compiler import max_shared_mem
 
 from whence.recurrent.gpu.grid import LARGE, MOST, Grid, depth_of, fitted, grid_for, group_for, power_of_2, processors
 from whence.recurrent.gpu.packed import packed
-from whence.recurrent.gpu.product import product, product_back
+from whence.recurrent.gpu.product import product
 from whence.recurrent.gru import gpu as gru
 from whence.recurrent.layer import SweptLayer
 from whence.recurrent.lstm import gpu as lstm
@@ -39,8 +39,8 @@ class TritonLayer:
         self.renew(x)
         self.lengths = lengths
         self.depth = depth_of(self.hidden)
-        self.group, units = group_for(self.hidden)
-        self.weights = packed(weights, group=self.group, units=units, depth=self.depth)
+        self.group, self.units = group_for(self.hidden)
+        self.weights = packed(weights, group=self.group, units=self.units, depth=self.depth)
         sums = self.x.new_empty(*self.x.shape[:2], self.count * len(weights[0].input))
         product(self.x, self.weights.inputs, sums, bias=self.weights.bias)
         first = [each.float().contiguous() for each in states]
@@ -73,7 +73,7 @@ class TritonLayer:
 
     def _deep(self, *shape: int) -> Tensor:
         """Room for rows as deep as a product's tiles go; zero where no program writes, for what is read there counts."""
-        is_written = self.group * group_for(self.hidden)[1] >= self.depth and self.lengths is None
+        is_written = self.group * self.units >= self.depth and self.lengths is None
         return (self.x.new_empty if is_written else self.x.new_zeros)(*shape, self.depth)
 
     def _room(self, lead: tuple[int, ...], size: int) -> Tensor:
@@ -86,6 +86,7 @@ class TritonLayer:
         return (room.transpose(-2, -3) if self.is_batch_first else room).to(self.dtype)
 
     def _cut(self, lines: int, *, is_back: bool) -> Grid:
+        """How this layer is cut up on its GPU."""
         cut = grid_for(self.hidden, lines, is_back=is_back)
         return cut if IS_INTERPRETED else fitted(cut, max_shared_mem(self.x.device.index), is_back=is_back)
 
@@ -158,7 +159,7 @@ class TritonLayer:
             (rule.epsilon, rule.returned, rule.delta, float(self.inputs)),
             lines=targets * self.batch,
             is_back=True,
-            is_large=max(n * each for n, each in zip((targets, self.steps, self.batch), of_given, strict=True)) >= LARGE // 4,
+            is_large=sum(n * each for n, each in zip((targets, self.steps, self.batch), of_given, strict=True)) >= LARGE,
         )
         r_x = self._to_inputs(q, shares, direction)
         bias, stabiliser = (books[..., 0] if self.group == 1 else books.sum(-1)).to(self.dtype).unbind()
@@ -174,7 +175,7 @@ class TritonLayer:
             q, shares, across = parts
         shares = shares if self.group == 1 else shares.sum(-1, keepdim=True)
         r_x = self._room((len(q),), self.inputs)
-        product_back(q, across, r_x, x=self.x, shares=shares)
+        product(q, across, r_x, x=self.x, shares=shares)
         return r_x
 
 

@@ -12,21 +12,16 @@ from whence.recurrent.gpu.grid import LARGE, tiles_for
 from whence.recurrent.gpu.shared import precise_dot
 
 
-def product(a: Tensor, b: Tensor, out: Tensor, *, bias: Tensor) -> None:
-    """out (M, N) = a bᵀ + bias, for a (M, K) and b (N, K) in two parts."""
-    _product(a, b, out, bias, None, None, 0)
-
-
-def product_back(a: Tensor, b: Tensor, out: Tensor, *, x: Tensor, shares: Tensor) -> None:
-    """out (M, N) = x ⊙ (a bᵀ) + all shares (M, ·) of a row; x is repeated as a has its rows."""
-    _product(a, b, out, None, x, shares, shares.shape[-1])
-
-
-def _product(
-    a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, x: Tensor | None, shares: Tensor | None, of_shares: int
+def product(
+    a: Tensor, b: Tensor, out: Tensor, *, bias: Tensor | None = None, x: Tensor | None = None, shares: Tensor | None = None
 ) -> None:
+    """out (M, N) = a bᵀ + bias, or x ⊙ (a bᵀ) + all shares (M, ·) of a row, for a (M, K) and b (N, K) in two parts.
+
+    x is repeated as a has its rows.
+    """
     columns, depth = out.shape[-1], a.shape[-1]
     rows, of_x = a.numel() // depth, 0 if x is None else x.numel() // columns
+    of_shares = 0 if shares is None else shares.shape[-1]
     wide, deep = gcd(columns, 4), gcd(depth, 4)
     down, across, inner, warps, stages = tiles_for(columns, depth)
     kernel: Any = product_kernel

@@ -8,6 +8,8 @@ more units than one program holds, the programs of the same rows form a group, a
 import triton
 import triton.language as tl
 
+SIZES = ("first", "last", "B", "T", "time", "row", "K", "t_from", "t_to")  # not worth a kernel for every kind of them
+
 
 @triton.jit
 def sigmoid(z):

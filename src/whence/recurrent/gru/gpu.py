@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from whence.recurrent.gpu.shared import (
+    SIZES,
     four_parts,
     hyperbolic,
     lengths_of,
@@ -21,7 +22,6 @@ from whence.recurrent.gpu.shared import (
     times_weights,
 )
 
-SIZES = ("first", "last", "B", "T", "time", "row", "K", "t_from", "t_to")  # no kernel of its own for every kind of them
 KEPT = tl.constexpr(4)
 
 
@@ -56,13 +56,12 @@ def forward(
     units = own * UB + tl.arange(0, UB)
     inside = (rows < last)[:, None] & (units < H)[None, :]
     length = lengths_of(lengths, rows, rows < last, T, OFFSET)
-    plane = tl.cast(B, OFFSET) * H
+    plane, directions = tl.cast(B, OFFSET) * H, tl.num_programs(2).to(OFFSET)
     state = d * plane + rows[:, None] * H + units[None, :]
-    w, rest = hidden + (d * GROUP + own) * 4 * UB * DEPTH, tl.num_programs(2) * GROUP * 4 * UB * DEPTH
+    w, rest = hidden + (d * GROUP + own) * 4 * UB * DEPTH, directions * GROUP * 4 * UB * DEPTH
     tape += d * T * KEPT * plane
     states += d * (T + 1) * B * DEPTH
     here, there = rows[:, None] * H + units[None, :], rows[:, None] * DEPTH + units[None, :]
-    directions = tl.num_programs(2).to(OFFSET)
     b = b_hidden + d * 3 * H + units
     b_r = tl.load(b, mask=units < H, other=0.0)[None, :]
     b_z = tl.load(b + H, mask=units < H, other=0.0)[None, :]
@@ -119,8 +118,7 @@ def back(
     units = own * UB + tl.arange(0, UB)
     inside = (lines < last)[:, None] & (units < H)[None, :]
     length = lengths_of(lengths, rows, lines < last, T, OFFSET)
-    plane = tl.cast(B, OFFSET) * H
-    directions = tl.num_programs(2).to(OFFSET)
+    plane, directions = tl.cast(B, OFFSET) * H, tl.num_programs(2).to(OFFSET)
     state = ((targets * directions + d) * B + rows)[:, None] * H + units[None, :]
     tape += d * T * KEPT * plane
     states += d * (T + 1) * B * DEPTH
@@ -128,7 +126,7 @@ def back(
     b_a = tl.load(b_input + (d * 3 + 2) * H + units, mask=units < H, other=0.0)[None, :]
     b_m = tl.load(b_hidden + (d * 3 + 2) * H + units, mask=units < H, other=0.0)[None, :]
     relevance = tl.load(r_h + state, mask=inside, other=0.0)
-    w, rest = weights + (d * GROUP + own) * UB * DEPTH, tl.num_programs(2) * GROUP * UB * DEPTH
+    w, rest = weights + (d * GROUP + own) * UB * DEPTH, directions * GROUP * UB * DEPTH
     of_bias = books + (d * K * B + lines) * GROUP + own
     of_stabiliser = of_bias + directions * K * B * GROUP
     is_begun = (lines < last) & (t_to < T)
