@@ -47,18 +47,31 @@ def lengths_of(lengths, rows, is_on, T, OFFSET: tl.constexpr):
 
 
 @triton.jit
-def meet(counters, tile, d, arrived, GROUP: tl.constexpr, IS_WHOLE: tl.constexpr):
-    """Wait until all programs of a group have come here; `arrived` counts how many times they met before.
+def arrive(counters, tile, d, GROUP: tl.constexpr, IS_WHOLE: tl.constexpr):
+    """Tell the programs of a group that what this one stored is there."""
+    tl.debug_barrier()
+    if GROUP > 1 and IS_WHOLE:
+        tl.atomic_add(counters + d * tl.num_programs(1) + tile, 1, sem="release", scope="gpu")
+
+
+@triton.jit
+def wait(counters, tile, d, arrived, GROUP: tl.constexpr, IS_WHOLE: tl.constexpr):
+    """Wait until all programs of a group have arrived; `arrived` counts how many times they did before.
 
     Unless a launch does the whole sequence, it does one step, and its end is where they meet.
     """
-    tl.debug_barrier()
     if GROUP > 1 and IS_WHOLE:
-        counter = counters + d * tl.num_programs(1) + tile
-        tl.atomic_add(counter, 1, sem="release", scope="gpu")
-        while tl.atomic_add(counter, 0, sem="acquire", scope="gpu") < (arrived + 1) * GROUP:  # its result must be looked at
+        counter = (counters + d * tl.num_programs(1) + tile).to(tl.int64)
+        while seen(counter) < (arrived + 1) * GROUP:
             pass
-        tl.debug_barrier()
+
+
+@triton.jit
+def seen(counter):
+    """What a counter stands at; what others stored before they counted can be read after it."""
+    return tl.inline_asm_elementwise(
+        "ld.acquire.gpu.global.s32 $0, [$1];", "=r,l", [counter], dtype=tl.int32, is_pure=False, pack=1
+    )
 
 
 @triton.jit

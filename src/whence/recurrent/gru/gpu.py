@@ -10,16 +10,17 @@ import triton.language as tl
 
 from whence.recurrent.gpu.shared import (
     SIZES,
+    arrive,
     four_parts,
     hyperbolic,
     lengths_of,
-    meet,
     place,
     precise_dot,
     shared_out,
     sigmoid,
     sign,
     times_weights,
+    wait,
 )
 
 KEPT = tl.constexpr(4)
@@ -89,14 +90,15 @@ def forward(
         a = x_n + gated
         written = (1 - update) * hyperbolic(a)
         mine = tl.where(going, written + update * mine, mine)
+        tl.store(states + (t + 1) * B * DEPTH + there, mine, mask=on[:, None] & (units < DEPTH)[None, :])
+        arrive(counters, tile, d, GROUP, IS_WHOLE)
         kept = tape + t * KEPT * plane + here
         tl.store(kept, written, mask=going)
         tl.store(kept + plane, a, mask=going)
         tl.store(kept + 2 * plane, m, mask=going)
         tl.store(kept + 3 * plane, gated, mask=going)
-        tl.store(states + (t + 1) * B * DEPTH + there, mine, mask=on[:, None] & (units < DEPTH)[None, :])
         tl.store(out + line[:, None] * H + units[None, :], mine, mask=going)
-        meet(counters, tile, d, t - t_from, GROUP, IS_WHOLE)
+        wait(counters, tile, d, t - t_from, GROUP, IS_WHOLE)
     tl.store(ends + state, mine, mask=inside)
 
 
@@ -165,18 +167,20 @@ def back(
         r = tl.where(going, r, 0.0)
         unit_a = (written + 0.5 * epsilon * returned * s_h) * whole / (a + epsilon * s_a) * r
         unit_m = unit_a * (gated + edge) / (m + epsilon * s_m)
-        relevance = tl.where(going, (h - written + 0.5 * epsilon * returned * s_h) * whole * r, relevance)
-        from_stabiliser += tl.sum((1 - returned) * epsilon * (s_h * whole * r + s_a * unit_a + s_m * unit_m), 1)
-        from_bias += (1 - delta) * tl.sum(unit_a * b_a + unit_m * b_m, 1)
         share = tl.sum(unit_m * (epsilon * returned / H * s_m + delta / H * b_m), 1)
         line = (targets * T * B + now * time + rows * row) * directions + d
         at_q, wide = line[:, None] * DEPTH + units[None, :], on[:, None] & (units < DEPTH)[None, :]
-        tl.store(q + at_q, unit_a, mask=wide)
-        tl.store(shares + line * GROUP + own, tl.sum(unit_a * edge, 1), mask=on)
         if not IS_HELD:
             tl.store(q_m + at_q, unit_m, mask=wide)
             tl.store(shares_m + line * GROUP + own, share, mask=on)
-            meet(counters, tile, d, step, GROUP, IS_WHOLE)
+            arrive(counters, tile, d, GROUP, IS_WHOLE)
+        tl.store(q + at_q, unit_a, mask=wide)
+        tl.store(shares + line * GROUP + own, tl.sum(unit_a * edge, 1), mask=on)
+        relevance = tl.where(going, (h - written + 0.5 * epsilon * returned * s_h) * whole * r, relevance)
+        from_stabiliser += tl.sum((1 - returned) * epsilon * (s_h * whole * r + s_a * unit_a + s_m * unit_m), 1)
+        from_bias += (1 - delta) * tl.sum(unit_a * b_a + unit_m * b_m, 1)
+        if not IS_HELD:
+            wait(counters, tile, d, step, GROUP, IS_WHOLE)
     tl.store(r_0 + state, relevance, mask=inside)
     tl.store(of_bias, from_bias, mask=lines < last)
     tl.store(of_stabiliser, from_stabiliser, mask=lines < last)

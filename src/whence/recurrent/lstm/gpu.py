@@ -10,16 +10,17 @@ import triton.language as tl
 
 from whence.recurrent.gpu.shared import (
     SIZES,
+    arrive,
     four_parts,
     hyperbolic,
     lengths_of,
-    meet,
     place,
     precise_dot,
     shared_out,
     sigmoid,
     sign,
     times_weights,
+    wait,
 )
 
 KEPT = tl.constexpr(3)
@@ -86,14 +87,15 @@ def forward(
         written = sigmoid(z_i + x_i) * hyperbolic(a)
         c = tl.where(going, sigmoid(z_f + x_f) * c + written, c)
         shown = sigmoid(z_o + x_o) * hyperbolic(c)
+        tl.store(states + (t + 1) * B * DEPTH + there, shown, mask=on[:, None] & (units < DEPTH)[None, :])
+        arrive(counters, tile, d, GROUP, IS_WHOLE)
         kept = tape + t * KEPT * plane + here
         tl.store(kept, written, mask=going)
         tl.store(kept + plane, a, mask=going)
         tl.store(kept + 2 * plane, c, mask=going)
-        tl.store(states + (t + 1) * B * DEPTH + there, shown, mask=on[:, None] & (units < DEPTH)[None, :])
         tl.store(out + line[:, None] * H + units[None, :], shown, mask=going)
         tl.store(h_n + state, shown, mask=going & (length == t + 1)[:, None])
-        meet(counters, tile, d, t - t_from, GROUP, IS_WHOLE)
+        wait(counters, tile, d, t - t_from, GROUP, IS_WHOLE)
     tl.store(c_n + state, c, mask=inside)
 
 
@@ -161,16 +163,18 @@ def back(
             r += tl.load(r_out + at, mask=going, other=0.0)
         r = tl.where(going, r, 0.0)
         unit = into * candidate * r
-        relevance_h = tl.where(going, 0.0, relevance_h)
-        relevance_c = tl.where(going, (c - written + 0.5 * epsilon * returned * s_c) * whole * r, relevance_c)
-        from_stabiliser += tl.sum((1 - returned) * epsilon * (s_c * whole + s_a * candidate * into) * r, 1)
-        from_bias += (1 - delta) * tl.sum(unit * b, 1)
         share = tl.sum(unit * (epsilon * returned / fan_in * s_a + delta / fan_in * b), 1)
         line = (targets * T * B + now * time + rows * row) * directions + d
         tl.store(q + line[:, None] * DEPTH + units[None, :], unit, mask=on[:, None] & (units < DEPTH)[None, :])
         tl.store(shares + line * GROUP + own, share, mask=on)
         if not IS_HELD:
-            meet(counters, tile, d, step, GROUP, IS_WHOLE)
+            arrive(counters, tile, d, GROUP, IS_WHOLE)
+        relevance_h = tl.where(going, 0.0, relevance_h)
+        relevance_c = tl.where(going, (c - written + 0.5 * epsilon * returned * s_c) * whole * r, relevance_c)
+        from_stabiliser += tl.sum((1 - returned) * epsilon * (s_c * whole + s_a * candidate * into) * r, 1)
+        from_bias += (1 - delta) * tl.sum(unit * b, 1)
+        if not IS_HELD:
+            wait(counters, tile, d, step, GROUP, IS_WHOLE)
     tl.store(r_0 + state, relevance_h, mask=inside)
     tl.store(r_0 + K * directions * plane + state, relevance_c, mask=inside)
     tl.store(of_bias, from_bias, mask=lines < last)
