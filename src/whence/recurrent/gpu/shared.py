@@ -115,8 +115,8 @@ def four_parts(both, BB: tl.constexpr, UB: tl.constexpr):
 
 
 @triton.jit
-def shared_out(shares, line, is_on, GROUP: tl.constexpr, MEMBERS: tl.constexpr):
-    """The share of every row, put together from what all programs of a group found."""
+def shares_at(shares, line, is_on, GROUP: tl.constexpr, MEMBERS: tl.constexpr):
+    """The shares of every row that all programs of a group found."""
     members = tl.arange(0, MEMBERS)
     mask = is_on[:, None] & (members < GROUP)[None, :]
-    return tl.sum(tl.load(shares + line[:, None] + members[None, :], mask=mask, other=0.0, cache_modifier=".cg"), 1)
+    return tl.load(shares + line[:, None] + members[None, :], mask=mask, other=0.0, cache_modifier=".cg")

@@ -16,7 +16,7 @@ from whence.recurrent.gpu.shared import (
     lengths_of,
     place,
     precise_dot,
-    shared_out,
+    shares_at,
     sigmoid,
     sign,
     times_weights,
@@ -153,8 +153,9 @@ def back(
         else:
             written, a, m, gated, h = tape_at(kept, after, plane, going, done)
             line = (targets * T * B + place(t + 1, length, d) * time + rows * row) * directions + d
+            found = shares_at(shares_m, line * GROUP, is_done, GROUP, MEMBERS)  # it comes while the product is worked out
             acc = times_weights(zero, q_m, line * DEPTH, is_done, w, rest, UB, DEPTH, BK)
-            share = shared_out(shares_m, line * GROUP, is_done, GROUP, MEMBERS)
+            share = tl.sum(found, 1)
         relevance += tl.where(done, h * acc + share[:, None], 0.0)
         now = place(t, length, d)
         s_h, s_a, s_m = sign(h), sign(a), sign(m)

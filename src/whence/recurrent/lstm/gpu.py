@@ -16,7 +16,7 @@ from whence.recurrent.gpu.shared import (
     lengths_of,
     place,
     precise_dot,
-    shared_out,
+    shares_at,
     sigmoid,
     sign,
     times_weights,
@@ -150,8 +150,9 @@ def back(
         else:
             written, a, c, h = tape_at(kept, after, plane, going, done)
             line = (targets * T * B + place(t + 1, length, d) * time + rows * row) * directions + d
+            found = shares_at(shares, line * GROUP, is_done, GROUP, MEMBERS)  # it comes while the product is worked out
             acc = times_weights(zero, q, line * DEPTH, is_done, w, rest, UB, DEPTH, BK)
-            share = shared_out(shares, line * GROUP, is_done, GROUP, MEMBERS)
+            share = tl.sum(found, 1)
         relevance_h = tl.where(done, h * acc + share[:, None], relevance_h)
         now = place(t, length, d)
         s_c, s_a = sign(c), sign(a)
