@@ -357,7 +357,7 @@ def test_a_program_asks_for_no_more_memory_than_a_processor_has(memory: int, hid
         best = grid.grid_for(hidden, lines, is_back=is_back)
         cut = grid.fitted(best, memory, is_back=is_back)
         weights = 8 * cut.units**2 if cut.is_held else 0
-        needed = (cut.stages - 1) * 4 * cut.depth * (cut.rows + (2 if is_back else 8) * cut.units)
+        needed = (cut.stages - 1) * grid.stage_of(cut, is_back=is_back)
         assert weights <= memory
         assert needed <= memory
         assert cut.stages >= 2

@@ -19,6 +19,7 @@ class Grid(NamedTuple):
     stages: int
     registers: int | None = None  # at most, for a thread: fewer let more programs run at a time
     is_held: bool = False  # whether the weights stay with a program for all steps
+    is_halved: bool = False  # whether all numbers of a product lie in halves
 
 
 def power_of_2(least: int) -> int:
@@ -36,8 +37,8 @@ def grid_for(hidden: int, lines: int, *, is_back: bool) -> Grid:
     if hidden <= 128:
         return Grid(16, 128, 16, 8, 2, is_held=True) if is_back else Grid(min(32, high), 128, 16, 8, 2, 128)
     if high > 64:
-        return Grid(128, 16, 64, 8, 4) if is_back or hidden > 256 else Grid(128, 16, 32, 8, 6)
-    return Grid(high, 16, 64, 4, 3) if is_back else Grid(high, 16, 32, 4, 6)
+        return Grid(128, 16, 64, 8, 4) if is_back else Grid(128, 16, 64, 8, 3, is_halved=True)
+    return Grid(high, 16, 64, 4, 3) if is_back else Grid(high, 16, 64, 4, 4, is_halved=True)
 
 
 @cache
@@ -45,8 +46,12 @@ def fitted(cut: Grid, memory: int, *, is_back: bool) -> Grid:
     """The same with as much at a time as the memory of a processor holds, in bytes: where it is short, fewer stages."""
     if cut.is_held and 8 * cut.units**2 + 8 * cut.rows * cut.units > memory:
         cut = cut._replace(is_held=False)
-    stage = 4 * cut.depth * (cut.rows + (2 if is_back else 8) * cut.units)
-    return cut._replace(stages=min(cut.stages, 1 + memory // stage))
+    return cut._replace(stages=min(cut.stages, 1 + memory // stage_of(cut, is_back=is_back)))
+
+
+def stage_of(cut: Grid, *, is_back: bool) -> int:
+    """How much memory the tiles of a product take, in bytes: singles, which have two parts as weights only, or two halves."""
+    return 4 * cut.depth * (cut.rows + (1 if is_back else 4) * (1 if cut.is_halved else 2) * cut.units)
 
 
 def group_for(hidden: int) -> tuple[int, int]:
@@ -66,8 +71,10 @@ def depth_of(hidden: int) -> int:
     return max(16, power_of_2(hidden)) if hidden <= 64 else -(-hidden // 64) * 64
 
 
-def tiles_for(columns: int, depth: int) -> tuple[int, int, int, int, int]:
+def tiles_for(columns: int, depth: int, memory: int, *, is_halved: bool) -> tuple[int, int, int, int, int]:
     """Rows, columns and depth of a product's tiles, warps and stages: what was fastest on an H200."""
+    if is_halved:
+        return (128, 128, 64, 8, 3) if memory >= 200 * 1024 else (128, 64, 64, 8, 3)
     return (128, 128, 32, 4, 2) if depth <= 64 < columns else (128, 64, 32, 8, 3)
 
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import triton
 from torch import Tensor
-from triton.compiler.compiler import max_shared_mem
 
 from whence.recurrent.gpu.grid import LARGE, MOST, Grid, depth_of, fitted, grid_for, group_for, power_of_2, processors
 from whence.recurrent.gpu.packed import packed
+from whence.recurrent.gpu.parts import Parts, halved
 from whence.recurrent.gpu.product import product
+from whence.recurrent.gpu.shared import IS_INTERPRETED, memory_of
 from whence.recurrent.gru import gpu as gru
 from whence.recurrent.layer import SweptLayer
 from whence.recurrent.lstm import gpu as lstm
@@ -42,19 +42,22 @@ class TritonLayer:
         self.group, self.units = group_for(self.hidden)
         self.weights = packed(weights, group=self.group, units=self.units, depth=self.depth)
         sums = self.x.new_empty(*self.x.shape[:2], self.count * len(weights[0].input))
-        product(self.x, self.weights.inputs, sums, bias=self.weights.bias)
+        product(self._parted(self.x), self.weights.inputs, sums, bias=self.weights.bias)
         first = [each.float().contiguous() for each in states]
         self.ends = self.x.new_empty(len(first), *first[0].shape)
-        self.states = self._deep(self.count, self.steps + 1, self.batch)
-        if self.group > 1:
-            self.states[:, 0].zero_()[..., : self.hidden] = first[0]
+        if self.group == 1:
+            self.scales, self.states = None, self._deep(self.steps + 1, self.count, self.batch)
+        else:
+            parts, self.scales = halved(first[0], self.depth, least=1.0)
+            self.states = self._deep(self.steps + 1, *parts.shape[:2], dtype=torch.float16)
+            self.states[0] = parts
         self.tape = self.x.new_empty(self.count, self.steps, self.cell.KEPT.value, self.batch, self.hidden)
         self.out = self._room((), self.count * self.hidden)
         biases = [] if self.cell is lstm else [self.weights.hidden_bias]
         first = self._together(first, self.ends)
         self._launch(
             self.cell.forward,
-            [sums, self.weights.hidden, *biases, self.states, *first, self.ends, self.tape, self.out],
+            [sums, *self.weights.hidden, self.scales, *biases, self.states, *first, self.ends, self.tape, self.out],
             lines=self.batch,
         )
 
@@ -71,10 +74,14 @@ class TritonLayer:
         """Under the interpreter programs run one after another, so that they can meet only at the end of a launch."""
         return IS_INTERPRETED and self.group > 1
 
-    def _deep(self, *shape: int) -> Tensor:
+    def _parted(self, numbers: Tensor) -> Parts:
+        """Numbers as a product takes them: halving pays where the product is large."""
+        return Parts(numbers) if self.group == 1 else halved(numbers)
+
+    def _deep(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Room for rows as deep as a product's tiles go; zero where no program writes, for what is read there counts."""
         is_written = self.group * self.units >= self.depth and self.lengths is None
-        return (self.x.new_empty if is_written else self.x.new_zeros)(*shape, self.depth)
+        return (self.x.new_empty if is_written else self.x.new_zeros)(*shape, self.depth, dtype=dtype)
 
     def _room(self, lead: tuple[int, ...], size: int) -> Tensor:
         """Room for numbers (*lead, T, B, size) in the order in which x lies in memory; zero where sequences have ended."""
@@ -88,7 +95,7 @@ class TritonLayer:
     def _cut(self, lines: int, *, is_back: bool) -> Grid:
         """How this layer is cut up on its GPU."""
         cut = grid_for(self.hidden, lines, is_back=is_back)
-        return cut if IS_INTERPRETED else fitted(cut, max_shared_mem(self.x.device.index), is_back=is_back)
+        return cut if IS_INTERPRETED else fitted(cut, memory_of(self.x.device), is_back=is_back)
 
     def _launch(
         self,
@@ -151,10 +158,10 @@ class TritonLayer:
             is_held = self._cut(targets * self.batch, is_back=True).is_held
             second = (None, None) if is_held else (self._deep(*q.shape[:-1], self.count).flatten(-2), torch.empty_like(shares))
             more = [self.weights.hidden_bias, *second]
-        arrived = self._together(last, r)
+        left, arrived = (self.tape, self.states, self.scales), self._together(last, r)
         self._launch(
             self.cell.back,
-            [self.tape, self.states, self.weights.back, self.weights.bias, *more, *arrived, given, q, shares, r, books],
+            [*left, self.weights.back, self.weights.bias, *more, *arrived, given, q, shares, r, books],
             (targets, *of_given),
             (rule.epsilon, rule.returned, rule.delta, float(self.inputs)),
             lines=targets * self.batch,
@@ -168,14 +175,14 @@ class TritonLayer:
 
     def _to_inputs(self, q: Tensor, shares: Tensor, direction: int | None) -> Tensor:
         """R_x = x ⊙ Σ_d (q U) + shares, of all directions or of one."""
-        across = self.weights.across
+        across, scale = self.weights.across
         if direction is not None:
-            across = across[: 2 * self.inputs * self.count * self.depth].view(2, self.inputs, -1)
+            across = across.flatten()[: 2 * self.inputs * self.count * self.depth].view(2, self.inputs, -1)
             parts = (each.unflatten(-1, (self.count, -1))[..., direction, :].contiguous() for each in (q, shares, across))
             q, shares, across = parts
         shares = shares if self.group == 1 else shares.sum(-1, keepdim=True)
         r_x = self._room((len(q),), self.inputs)
-        product(q, across, r_x, x=self.x, shares=shares)
+        product(self._parted(q), Parts(across, scale), r_x, x=self.x, shares=shares)
         return r_x
 
 
@@ -183,6 +190,3 @@ def _single(times: tuple[int, int], *, is_back: bool) -> Sequence[tuple[int, int
     """The steps one by one, in the order in which they come."""
     single = [(t, t + 1) for t in range(*times)]
     return single[::-1] if is_back else single
-
-
-IS_INTERPRETED = not isinstance(lstm.forward, triton.JITFunction)

@@ -1,10 +1,11 @@
 # pyright: basic
-"""A layer's weights as the kernels read them: in two parts each, filled up to whole tiles, all made in one launch.
+"""A layer's weights as the kernels read them: in two parts each, filled up to whole tiles.
 
-The first part is what tensor cores read of a number, 10 bits behind the point, the second the rest.
+For layers that one program holds, where every launch counts, all are made in one; for larger ones, most are halved after it.
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -13,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from whence.recurrent.gpu.grid import LARGE
-from whence.recurrent.gpu.shared import coarse
+from whence.recurrent.gpu.parts import Parts, coarse, halved
 from whence.recurrent.weights import GRUWeights, LSTMWeights
 
 BLOCK = 1024
@@ -24,10 +25,10 @@ CANDIDATE = tl.constexpr(2)  # the third gate of both cells
 class Packed(NamedTuple):
     """The weights of D directions for programs that own some units of every gate; three gates take the room of four."""
 
-    inputs: Tensor  # 2 · D · gates · H · E
-    hidden: Tensor  # 2 · D · group · 4 · units · depth
+    inputs: Parts  # 2 · D · gates · H · E
+    hidden: Parts  # 2 · D · group · 4 · units · depth
+    across: Parts  # 2 · E · D · depth: the candidate's U, turned round
     back: Tensor  # 2 · D · group · units · depth: the candidate's W, turned round
-    across: Tensor  # 2 · E · D · depth: the candidate's U, turned round
     bias: Tensor  # D · gates · H, of the input's sums
     hidden_bias: Tensor  # D · gates · H
 
@@ -38,17 +39,22 @@ def packed(weights: Sequence[LSTMWeights | GRUWeights], *, group: int, units: in
         [None if each is None else each.contiguous() for each in (*own[:3], None if isinstance(own, LSTMWeights) else own[3])]
         for own in weights
     ]
-    count, (rows, size), hidden = len(weights), weights[0].input.shape, weights[0].hidden.shape[1]
-    tile = group * units * depth
-    sizes = [count * each for each in (2 * rows * size, 8 * tile, 2 * tile, 2 * size * depth, rows, rows)]
+    count, (rows, size), all_units = len(weights), weights[0].input.shape, weights[0].hidden_size
+    tile, parts = group * units * depth, 2 if group == 1 else 1
+    sizes = [count * each for each in (parts * rows * size, parts * 4 * tile, parts * size * depth, 2 * tile, rows, rows)]
     whole = [each + -each % ALIGNED for each in sizes]
-    made = Packed(*torch.empty(sum(whole), dtype=torch.float32, device=weights[0].input.device).split(whole))
+    made = torch.empty(sum(whole), dtype=torch.float32, device=weights[0].input.device).split(whole)
     kernel: Any = pack
-    kernel[(-(-max(sizes) // (2 * BLOCK)),)](
-        *given[0], *given[-1], *made, size, count, H=hidden, DEPTH=depth, UB=units, GROUP=group, GATES=rows // hidden,
+    kernel[(-(-max(sizes) // (parts * BLOCK)),)](
+        *given[0], *given[-1], *made, size, count, H=all_units, DEPTH=depth, UB=units, GROUP=group, GATES=rows // all_units,
         BLOCK=BLOCK, IS_LARGE=max(sizes) >= LARGE,
     )  # fmt: skip
-    return made
+    inputs, hidden, across, *others = made
+    if group == 1:
+        return Packed(Parts(inputs), Parts(hidden), Parts(across), *others)
+    shaped = ((inputs, (count * rows, size)), (hidden, (count * group * 4 * units, depth)), (across, (size, count * depth)))
+    inputs, hidden, across = (halved(each[: prod(shape)].view(shape)) for each, shape in shaped)
+    return Packed(inputs, hidden, across, *others)
 
 
 @triton.jit
@@ -59,11 +65,12 @@ def of_direction(first, second, at, d, is_there):
 
 
 @triton.jit
-def put(to, at, size, number):
-    """Store numbers in two parts, the second `size` behind the first."""
-    head = coarse(number)
+def put(to, at, size, number, IS_PARTED: tl.constexpr):
+    """Store numbers as they are or in two parts, the second `size` behind the first."""
+    head = coarse(number) if IS_PARTED else number
     tl.store(to + at, head, mask=at < size)
-    tl.store(to + size + at, number - head, mask=at < size)
+    if IS_PARTED:
+        tl.store(to + size + at, number - head, mask=at < size)
 
 
 @triton.jit
@@ -77,7 +84,7 @@ def put_bias(to, first, second, at, size, count):
 
 @triton.jit
 def pack(
-    u, w, b, b_h, u_2, w_2, b_2, b_h_2, inputs, hidden, back, across, bias, hidden_bias, E, count, H: tl.constexpr,
+    u, w, b, b_h, u_2, w_2, b_2, b_h_2, inputs, hidden, across, back, bias, hidden_bias, E, count, H: tl.constexpr,
     DEPTH: tl.constexpr, UB: tl.constexpr, GROUP: tl.constexpr, GATES: tl.constexpr, BLOCK: tl.constexpr,
     IS_LARGE: tl.constexpr,
 ):  # fmt: skip
@@ -87,14 +94,14 @@ def pack(
     put_bias(bias, b, b_2, at, GATES * H, count)
     put_bias(hidden_bias, b_h, b_h_2, at, GATES * H, count)
     size = tl.cast(E, OFFSET) * GATES * H
-    put(inputs, at, count * size, of_direction(u, u_2, at % size, at // size, at < count * size))
+    put(inputs, at, count * size, of_direction(u, u_2, at % size, at // size, at < count * size), GROUP == 1)
     k, unit, tile = at % DEPTH, at // DEPTH % UB, at // (DEPTH * UB)
     gate, own, d = tile % 4, unit + tile // 4 % GROUP * UB, tile // (4 * GROUP)
     is_there = (k < H) & (own < H) & (gate < GATES)
-    put(hidden, at, count * GROUP * 4 * UB * DEPTH, of_direction(w, w_2, (gate * H + own) * H + k, d, is_there))
+    put(hidden, at, count * GROUP * 4 * UB * DEPTH, of_direction(w, w_2, (gate * H + own) * H + k, d, is_there), GROUP == 1)
     own, d = unit + tile % GROUP * UB, tile // GROUP
     is_there = (k < H) & (own < H)
-    put(back, at, count * GROUP * UB * DEPTH, of_direction(w, w_2, (CANDIDATE * H + k) * H + own, d, is_there))
+    put(back, at, count * GROUP * UB * DEPTH, of_direction(w, w_2, (CANDIDATE * H + k) * H + own, d, is_there), True)
     d, e = at // DEPTH % count, at // (DEPTH * count)
     size = tl.cast(E, OFFSET) * count * DEPTH
-    put(across, at, size, of_direction(u, u_2, (CANDIDATE * H + k) * E + e, d, (k < H) & (e < E)))
+    put(across, at, size, of_direction(u, u_2, (CANDIDATE * H + k) * E + e, d, (k < H) & (e < E)), GROUP == 1)

@@ -5,8 +5,10 @@ A program owns some rows of the batch (BB) and some units of the state (UB) of o
 more units than one program holds, the programs of the same rows form a group, and meet once at every step.
 """
 
+import torch
 import triton
 import triton.language as tl
+from triton.compiler.compiler import max_shared_mem
 
 SIZES = ("first", "last", "B", "T", "time", "row", "K", "t_from", "t_to")  # not worth a kernel for every kind of them
 
@@ -75,36 +77,6 @@ def seen(counter):
 
 
 @triton.jit
-def coarse(a):
-    """What tensor cores read of a number: 10 bits behind the point."""
-    return (a.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
-
-
-@triton.jit
-def precise_dot(acc, a, head_b, rest_b):
-    """acc + a (head_b + rest_b) on tensor cores, as good as in IEEE single precision.
-
-    a is parted here as the weights were before. The product of both rests is left out.
-    """
-    head = coarse(a)
-    acc = tl.dot(a - head, head_b, acc, input_precision="tf32")
-    acc = tl.dot(head, rest_b, acc, input_precision="tf32")
-    return tl.dot(head, head_b, acc, input_precision="tf32")
-
-
-@triton.jit
-def times_weights(acc, a, a_row, is_on, weights, rest, WIDTH: tl.constexpr, DEPTH: tl.constexpr, BK: tl.constexpr):
-    """acc + a · weightsᵀ for rows a + a_row of DEPTH numbers, and weights (WIDTH, DEPTH), whose rest lies `rest` further."""
-    columns = tl.arange(0, WIDTH)
-    for start in range(0, DEPTH, BK):
-        ks = start + tl.arange(0, BK)
-        own = tl.load(a + a_row[:, None] + ks[None, :], mask=is_on[:, None], other=0.0, cache_modifier=".cg")
-        at = weights + columns[None, :] * DEPTH + ks[:, None]
-        acc = precise_dot(acc, own, tl.load(at), tl.load(at + rest))
-    return acc
-
-
-@triton.jit
 def four_parts(both, BB: tl.constexpr, UB: tl.constexpr):
     """The columns of (BB, 4 · UB) in four parts, one for each gate."""
     pairs = tl.permute(tl.reshape(both, (BB, 2, 2, UB)), (0, 3, 1, 2))
@@ -120,3 +92,11 @@ def shares_at(shares, line, is_on, GROUP: tl.constexpr, MEMBERS: tl.constexpr):
     members = tl.arange(0, MEMBERS)
     mask = is_on[:, None] & (members < GROUP)[None, :]
     return tl.load(shares + line[:, None] + members[None, :], mask=mask, other=0.0, cache_modifier=".cg")
+
+
+def memory_of(device: torch.device) -> int:
+    """How much memory the warps of a program can share, in bytes."""
+    return 2**30 if IS_INTERPRETED else max_shared_mem(device.index)
+
+
+IS_INTERPRETED = not isinstance(sigmoid, triton.JITFunction)

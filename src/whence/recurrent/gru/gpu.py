@@ -8,6 +8,7 @@ before every step and after the last, zero beyond H.
 import triton
 import triton.language as tl
 
+from whence.recurrent.gpu.parts import coarse, precise_dot, store_parts, times_weights, whole_at
 from whence.recurrent.gpu.shared import (
     SIZES,
     arrive,
@@ -15,11 +16,9 @@ from whence.recurrent.gpu.shared import (
     hyperbolic,
     lengths_of,
     place,
-    precise_dot,
     shares_at,
     sigmoid,
     sign,
-    times_weights,
     wait,
 )
 
@@ -34,18 +33,18 @@ def sums_at(at, is_on, H: tl.constexpr):
 
 
 @triton.jit
-def tape_at(tape, states, plane, going, done):
-    """What a step left, (1 − z) ⊙ n, a, m and ρ ⊙ m, and h after it: what the next one found; before the first, h₀."""
+def tape_at(tape, plane, going):
+    """What a step left: (1 − z) ⊙ n, a, m and ρ ⊙ m."""
     written, a = tl.load(tape, mask=going, other=0.0), tl.load(tape + plane, mask=going, other=0.0)
     m, gated = tl.load(tape + 2 * plane, mask=going, other=0.0), tl.load(tape + 3 * plane, mask=going, other=0.0)
-    return written, a, m, gated, tl.load(states, mask=going | done, other=0.0)
+    return written, a, m, gated
 
 
 @triton.jit(do_not_specialize=SIZES)
 def forward(
-    sums, hidden, b_hidden, states, h_0, ends, tape, out, lengths, counters, first, last, B, T, time, row, t_from, t_to,
-    H: tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
-    IS_WHOLE: tl.constexpr, IS_LARGE: tl.constexpr,
+    sums, hidden, w_scales, h_scales, b_hidden, states, h_0, ends, tape, out, lengths, counters, first, last, B, T, time, row,
+    t_from, t_to, H: tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr,
+    GROUP: tl.constexpr, IS_WHOLE: tl.constexpr, IS_LARGE: tl.constexpr,
 ):  # fmt: skip
     """Steps t_from … t_to of every sequence from row `first` to `last`; sums (T, B, D·3H) hold U x + b.
 
@@ -61,8 +60,14 @@ def forward(
     state = d * plane + rows[:, None] * H + units[None, :]
     w, rest = hidden + (d * GROUP + own) * 4 * UB * DEPTH, directions * GROUP * 4 * UB * DEPTH
     tape += d * T * KEPT * plane
-    states += d * (T + 1) * B * DEPTH
+    half = directions * B * DEPTH
+    all_parts = half * 2 if GROUP > 1 else half
+    states += d * B * DEPTH
     here, there = rows[:, None] * H + units[None, :], rows[:, None] * DEPTH + units[None, :]
+    h_scale = 1.0
+    if GROUP > 1:
+        w_scale = tl.load(w_scales + (d * GROUP + own) * 4 * UB + tl.arange(0, 4 * UB))[None, :]
+        h_scale = tl.load(h_scales + d * B + rows, mask=rows < last, other=1.0)[:, None]
     b = b_hidden + d * 3 * H + units
     b_r = tl.load(b, mask=units < H, other=0.0)[None, :]
     b_z = tl.load(b + H, mask=units < H, other=0.0)[None, :]
@@ -79,9 +84,10 @@ def forward(
         at = sums + line[:, None] * 3 * H + units[None, :]
         if GROUP > 1:  # while it waits for the others
             x_r, x_z, x_n = sums_at(at, going, H)
-        z = times_weights(
-            tl.zeros((BB, 4 * UB), dtype=tl.float32), states + t * B * DEPTH, rows * DEPTH, on, w, rest, 4 * UB, DEPTH, BK
-        )
+        z = tl.zeros((BB, 4 * UB), dtype=tl.float32)
+        z = times_weights(z, states + t * all_parts, half, rows * DEPTH, on, w, rest, 4 * UB, DEPTH, BK)
+        if GROUP > 1:
+            z *= w_scale * h_scale  # no state is larger than the first, or 1
         z_r, z_z, m, _ = four_parts(z, BB, UB)  # the fourth is empty: tiles have a power of two of columns
         if GROUP == 1:  # the product needs the registers
             x_r, x_z, x_n = sums_at(at, going, H)
@@ -90,7 +96,8 @@ def forward(
         a = x_n + gated
         written = (1 - update) * hyperbolic(a)
         mine = tl.where(going, written + update * mine, mine)
-        tl.store(states + (t + 1) * B * DEPTH + there, mine, mask=on[:, None] & (units < DEPTH)[None, :])
+        wide = on[:, None] & (units < DEPTH)[None, :]
+        store_parts(states + (t + 1) * all_parts + there, half, mine, h_scale, wide)
         arrive(counters, tile, d, GROUP, IS_WHOLE)
         kept = tape + t * KEPT * plane + here
         tl.store(kept, written, mask=going)
@@ -104,8 +111,8 @@ def forward(
 
 @triton.jit(do_not_specialize=SIZES)
 def back(
-    tape, states, weights, b_input, b_hidden, q_m, shares_m, r_h, r_out, q, shares, r_0, books, lengths, counters,
-    first, last, B, T, time, row, K, out_target, out_time, out_row, t_from, t_to, epsilon, returned, delta, fan_x,
+    tape, states, h_scales, weights, b_input, b_hidden, q_m, shares_m, r_h, r_out, q, shares, r_0, books, lengths,
+    counters, first, last, B, T, time, row, K, out_target, out_time, out_row, t_from, t_to, epsilon, returned, delta, fan_x,
     H: tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
     IS_WHOLE: tl.constexpr, IS_LARGE: tl.constexpr, MEMBERS: tl.constexpr, IS_HELD: tl.constexpr,
 ):  # fmt: skip
@@ -123,8 +130,13 @@ def back(
     plane, directions = tl.cast(B, OFFSET) * H, tl.num_programs(2).to(OFFSET)
     state = ((targets * directions + d) * B + rows)[:, None] * H + units[None, :]
     tape += d * T * KEPT * plane
-    states += d * (T + 1) * B * DEPTH
+    half = directions * B * DEPTH
+    all_parts = half * 2 if GROUP > 1 else half
+    states += d * B * DEPTH
     here, there = rows[:, None] * H + units[None, :], rows[:, None] * DEPTH + units[None, :]
+    h_scale = 1.0
+    if GROUP > 1:
+        h_scale = tl.load(h_scales + d * B + rows, mask=lines < last, other=1.0)[:, None]
     b_a = tl.load(b_input + (d * 3 + 2) * H + units, mask=units < H, other=0.0)[None, :]
     b_m = tl.load(b_hidden + (d * 3 + 2) * H + units, mask=units < H, other=0.0)[None, :]
     relevance = tl.load(r_h + state, mask=inside, other=0.0)
@@ -145,16 +157,19 @@ def back(
         # this step, which is none where t = −1, needs what the one after it, which all have done, hands back to h
         on, is_done = (lines < last) & (length > t) & (t >= 0), (lines < last) & (length > t + 1)
         going, done = inside & on[:, None], inside & is_done[:, None]
-        kept, after = tape + t * KEPT * plane + here, states + (t + 1) * B * DEPTH + there
+        kept, after = tape + t * KEPT * plane + here, states + (t + 1) * all_parts + there
         zero = tl.zeros((BB, UB), dtype=tl.float32)
         if IS_HELD:
-            acc = precise_dot(zero, unit_m, w_head, w_rest)
-            written, a, m, gated, h = tape_at(kept, after, plane, going, done)
+            head = coarse(unit_m)
+            acc = precise_dot(zero, head, unit_m - head, w_head, w_rest)
+            written, a, m, gated = tape_at(kept, plane, going)
+            h = whole_at(after, half, h_scale, going | done)
         else:
-            written, a, m, gated, h = tape_at(kept, after, plane, going, done)
+            written, a, m, gated = tape_at(kept, plane, going)
+            h = whole_at(after, half, h_scale, going | done)
             line = (targets * T * B + place(t + 1, length, d) * time + rows * row) * directions + d
             found = shares_at(shares_m, line * GROUP, is_done, GROUP, MEMBERS)  # it comes while the product is worked out
-            acc = times_weights(zero, q_m, line * DEPTH, is_done, w, rest, UB, DEPTH, BK)
+            acc = times_weights(zero, q_m, 0, line * DEPTH, is_done, w, rest, UB, DEPTH, BK)
             share = tl.sum(found, 1)
         relevance += tl.where(done, h * acc + share[:, None], 0.0)
         now = place(t, length, d)

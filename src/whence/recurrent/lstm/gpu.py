@@ -1,13 +1,14 @@
 # pyright: basic
 """The steps of an LSTM layer in Triton, forward and back; what they compute is written in reference.py.
 
-The tape holds for every step  i ⊙ g, a, c,  each (B, H); `states` (D, T + 1, B, DEPTH) is h before every step and after the
-last, zero beyond H.
+The tape holds for every step  i ⊙ g, a, c,  each (B, H); `states` (T + 1, D, B, DEPTH) is h before every step and after the
+last, zero beyond H; in halves, (T + 1, 2, D, B, DEPTH), where programs share a layer.
 """
 
 import triton
 import triton.language as tl
 
+from whence.recurrent.gpu.parts import TOP, coarse, precise_dot, store_parts, times_weights, whole_at
 from whence.recurrent.gpu.shared import (
     SIZES,
     arrive,
@@ -15,11 +16,9 @@ from whence.recurrent.gpu.shared import (
     hyperbolic,
     lengths_of,
     place,
-    precise_dot,
     shares_at,
     sigmoid,
     sign,
-    times_weights,
     wait,
 )
 
@@ -34,17 +33,17 @@ def sums_at(at, is_on, H: tl.constexpr):
 
 
 @triton.jit
-def tape_at(tape, states, plane, going, done):
-    """What a step left, i ⊙ g, a and c, and h after it."""
+def tape_at(tape, plane, going):
+    """What a step left: i ⊙ g, a and c."""
     written, a = tl.load(tape, mask=going, other=0.0), tl.load(tape + plane, mask=going, other=0.0)
-    return written, a, tl.load(tape + 2 * plane, mask=going, other=0.0), tl.load(states, mask=done, other=0.0)
+    return written, a, tl.load(tape + 2 * plane, mask=going, other=0.0)
 
 
 @triton.jit(do_not_specialize=SIZES)
 def forward(
-    sums, hidden, states, h_0, c_0, ends, tape, out, lengths, counters, first, last, B, T, time, row, t_from, t_to,
-    H: tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
-    IS_WHOLE: tl.constexpr, IS_LARGE: tl.constexpr,
+    sums, hidden, w_scales, h_scales, states, h_0, c_0, ends, tape, out, lengths, counters, first, last, B, T, time, row,
+    t_from, t_to, H: tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr,
+    GROUP: tl.constexpr, IS_WHOLE: tl.constexpr, IS_LARGE: tl.constexpr,
 ):  # fmt: skip
     """Steps t_from … t_to of every sequence from row `first` to `last`; sums (T, B, D·4H) hold U x + b.
 
@@ -61,8 +60,13 @@ def forward(
     h_n, c_n = ends, ends + directions * plane
     w, rest = hidden + (d * GROUP + own) * 4 * UB * DEPTH, directions * GROUP * 4 * UB * DEPTH
     tape += d * T * KEPT * plane
-    states += d * (T + 1) * B * DEPTH
+    half = directions * B * DEPTH
+    all_parts = half * 2 if GROUP > 1 else half
+    states += d * B * DEPTH
     here, there = rows[:, None] * H + units[None, :], rows[:, None] * DEPTH + units[None, :]
+    if GROUP > 1:
+        w_scale = tl.load(w_scales + (d * GROUP + own) * 4 * UB + tl.arange(0, 4 * UB))[None, :]
+        h_scale = tl.load(h_scales + d * B + rows, mask=rows < last, other=1.0)[:, None]
     c = tl.load(c_0 + state, mask=inside, other=0.0)
     shown = tl.load(h_0 + state, mask=inside, other=0.0)
     tl.store(h_n + state, shown, mask=inside & (length == 0)[:, None])
@@ -77,9 +81,10 @@ def forward(
         at = sums + line[:, None] * 4 * H + units[None, :]
         if GROUP > 1:  # while it waits for the others
             x_i, x_f, x_g, x_o = sums_at(at, going, H)
-        z = times_weights(
-            tl.zeros((BB, 4 * UB), dtype=tl.float32), states + t * B * DEPTH, rows * DEPTH, on, w, rest, 4 * UB, DEPTH, BK
-        )
+        z = tl.zeros((BB, 4 * UB), dtype=tl.float32)
+        z = times_weights(z, states + t * all_parts, half, rows * DEPTH, on, w, rest, 4 * UB, DEPTH, BK)
+        if GROUP > 1:
+            z *= w_scale * tl.where(t == 0, h_scale, 1 / TOP)
         z_i, z_f, z_g, z_o = four_parts(z, BB, UB)
         if GROUP == 1:  # the product needs the registers
             x_i, x_f, x_g, x_o = sums_at(at, going, H)
@@ -87,7 +92,8 @@ def forward(
         written = sigmoid(z_i + x_i) * hyperbolic(a)
         c = tl.where(going, sigmoid(z_f + x_f) * c + written, c)
         shown = sigmoid(z_o + x_o) * hyperbolic(c)
-        tl.store(states + (t + 1) * B * DEPTH + there, shown, mask=on[:, None] & (units < DEPTH)[None, :])
+        wide = on[:, None] & (units < DEPTH)[None, :]
+        store_parts(states + (t + 1) * all_parts + there, half, shown, 1 / TOP, wide)
         arrive(counters, tile, d, GROUP, IS_WHOLE)
         kept = tape + t * KEPT * plane + here
         tl.store(kept, written, mask=going)
@@ -101,8 +107,8 @@ def forward(
 
 @triton.jit(do_not_specialize=SIZES)
 def back(
-    tape, states, weights, bias, r_h, r_c, r_out, q, shares, r_0, books, lengths, counters, first, last, B, T,
-    time, row, K, out_target, out_time, out_row, t_from, t_to, epsilon, returned, delta, fan_x, H: tl.constexpr,
+    tape, states, h_scales, weights, bias, r_h, r_c, r_out, q, shares, r_0, books, lengths, counters, first, last, B,
+    T, time, row, K, out_target, out_time, out_row, t_from, t_to, epsilon, returned, delta, fan_x, H: tl.constexpr,
     DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, IS_WHOLE: tl.constexpr,
     IS_LARGE: tl.constexpr, MEMBERS: tl.constexpr, IS_HELD: tl.constexpr,
 ):  # fmt: skip
@@ -120,8 +126,13 @@ def back(
     plane, directions = tl.cast(B, OFFSET) * H, tl.num_programs(2).to(OFFSET)
     state = ((targets * directions + d) * B + rows)[:, None] * H + units[None, :]
     tape += d * T * KEPT * plane
-    states += d * (T + 1) * B * DEPTH
+    half = directions * B * DEPTH
+    all_parts = half * 2 if GROUP > 1 else half
+    states += d * B * DEPTH
     here, there = rows[:, None] * H + units[None, :], rows[:, None] * DEPTH + units[None, :]
+    h_scale = 1.0
+    if GROUP > 1:
+        h_scale = tl.load(h_scales + d * B + rows, mask=lines < last, other=1.0)[:, None]
     b = tl.load(bias + (d * 4 + 2) * H + units, mask=units < H, other=0.0)[None, :]
     relevance_h = tl.load(r_h + state, mask=inside, other=0.0)
     relevance_c = tl.load(r_c + state, mask=inside, other=0.0)
@@ -142,16 +153,19 @@ def back(
         # this step, which is none where t = −1, needs what the one after it, which all have done, hands back to h
         on, is_done = (lines < last) & (length > t) & (t >= 0), (lines < last) & (length > t + 1)
         going, done = inside & on[:, None], inside & is_done[:, None]
-        kept, after = tape + t * KEPT * plane + here, states + (t + 1) * B * DEPTH + there
+        kept, after = tape + t * KEPT * plane + here, states + (t + 1) * all_parts + there
         zero = tl.zeros((BB, UB), dtype=tl.float32)
         if IS_HELD:
-            acc = precise_dot(zero, unit, w_head, w_rest)
-            written, a, c, h = tape_at(kept, after, plane, going, done)
+            head = coarse(unit)
+            acc = precise_dot(zero, head, unit - head, w_head, w_rest)
+            written, a, c = tape_at(kept, plane, going)
+            h = whole_at(after, half, h_scale, done)
         else:
-            written, a, c, h = tape_at(kept, after, plane, going, done)
+            written, a, c = tape_at(kept, plane, going)
+            h = whole_at(after, half, tl.where(t < 0, h_scale, 1 / TOP), done)
             line = (targets * T * B + place(t + 1, length, d) * time + rows * row) * directions + d
             found = shares_at(shares, line * GROUP, is_done, GROUP, MEMBERS)  # it comes while the product is worked out
-            acc = times_weights(zero, q, line * DEPTH, is_done, w, rest, UB, DEPTH, BK)
+            acc = times_weights(zero, q, 0, line * DEPTH, is_done, w, rest, UB, DEPTH, BK)
             share = tl.sum(found, 1)
         relevance_h = tl.where(done, h * acc + share[:, None], relevance_h)
         now = place(t, length, d)
