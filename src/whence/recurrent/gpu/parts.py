@@ -72,11 +72,20 @@ def store_parts(to, rest, number, scale, is_on):
 
 
 @triton.jit
-def whole_at(at, rest, scale, is_on):
-    """What was stored in parts."""
-    head = tl.load(at, mask=is_on, other=0.0).to(tl.float32)
+def stored_at(at, rest, is_on):
+    """What was stored in parts, or not; to be joined when it is needed, for until then it may be on its way."""
+    head = tl.load(at, mask=is_on, other=0.0)
+    tail = head
     if at.dtype.element_ty == tl.float16:
-        return (head + tl.load(at + rest, mask=is_on, other=0.0).to(tl.float32)) * scale
+        tail = tl.load(at + rest, mask=is_on, other=0.0)
+    return head, tail
+
+
+@triton.jit
+def joined(head, tail, scale):
+    """The number that was stored."""
+    if head.dtype == tl.float16:
+        head = (head.to(tl.float32) + tail.to(tl.float32)) * scale
     return head
 
 

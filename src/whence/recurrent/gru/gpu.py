@@ -8,7 +8,7 @@ before every step and after the last, zero beyond H.
 import triton
 import triton.language as tl
 
-from whence.recurrent.gpu.parts import coarse, precise_dot, store_parts, times_weights, whole_at
+from whence.recurrent.gpu.parts import coarse, joined, precise_dot, store_parts, stored_at, times_weights
 from whence.recurrent.gpu.shared import (
     SIZES,
     arrive,
@@ -163,14 +163,15 @@ def back(
             head = coarse(unit_m)
             acc = precise_dot(zero, head, unit_m - head, w_head, w_rest)
             written, a, m, gated = tape_at(kept, plane, going)
-            h = whole_at(after, half, h_scale, going | done)
+            h, h_tail = stored_at(after, half, going | done)
         else:
             written, a, m, gated = tape_at(kept, plane, going)
-            h = whole_at(after, half, h_scale, going | done)
+            h, h_tail = stored_at(after, half, going | done)
             line = (targets * T * B + place(t + 1, length, d) * time + rows * row) * directions + d
             found = shares_at(shares_m, line * GROUP, is_done, GROUP, MEMBERS)  # it comes while the product is worked out
             acc = times_weights(zero, q_m, 0, line * DEPTH, is_done, w, rest, UB, DEPTH, BK)
             share = tl.sum(found, 1)
+        h = joined(h, h_tail, h_scale)
         relevance += tl.where(done, h * acc + share[:, None], 0.0)
         now = place(t, length, d)
         s_h, s_a, s_m = sign(h), sign(a), sign(m)

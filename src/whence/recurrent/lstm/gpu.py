@@ -8,7 +8,7 @@ last, zero beyond H; in halves, (T + 1, 2, D, B, DEPTH), where programs share a 
 import triton
 import triton.language as tl
 
-from whence.recurrent.gpu.parts import TOP, coarse, precise_dot, store_parts, times_weights, whole_at
+from whence.recurrent.gpu.parts import TOP, coarse, joined, precise_dot, store_parts, stored_at, times_weights
 from whence.recurrent.gpu.shared import (
     SIZES,
     arrive,
@@ -159,14 +159,15 @@ def back(
             head = coarse(unit)
             acc = precise_dot(zero, head, unit - head, w_head, w_rest)
             written, a, c = tape_at(kept, plane, going)
-            h = whole_at(after, half, h_scale, done)
+            h, h_tail = stored_at(after, half, done)
         else:
             written, a, c = tape_at(kept, plane, going)
-            h = whole_at(after, half, tl.where(t < 0, h_scale, 1 / TOP), done)
+            h, h_tail = stored_at(after, half, done)
             line = (targets * T * B + place(t + 1, length, d) * time + rows * row) * directions + d
             found = shares_at(shares, line * GROUP, is_done, GROUP, MEMBERS)  # it comes while the product is worked out
             acc = times_weights(zero, q, 0, line * DEPTH, is_done, w, rest, UB, DEPTH, BK)
             share = tl.sum(found, 1)
+        h = joined(h, h_tail, tl.where(t < 0, h_scale, 1 / TOP))
         relevance_h = tl.where(done, h * acc + share[:, None], relevance_h)
         now = place(t, length, d)
         s_c, s_a = sign(c), sign(a)
