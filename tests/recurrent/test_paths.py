@@ -217,6 +217,48 @@ def test_triton_with_one_direction_and_numbers_that_count_in_64_bits(
     Case(cell, (5, hidden, 4, 3), torch.float32).one_way().check(LRP(epsilon=0.1), "triton", 1e-4)
 
 
+@pytest.mark.usefixtures("unwritten_is_nan")
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("hidden", [6, 70, 140])
+@pytest.mark.filterwarnings("ignore:overflow encountered in exp")  # of what is far below zero: its sigmoid is zero
+def test_triton_keeps_small_numbers_apart_from_large_ones(cell: str, hidden: int) -> None:
+    """Samples, first states and rows of weights whose sizes differ by powers of ten, every sample for itself."""
+    case = Case(cell, (5, hidden, 5, 3), torch.float32)
+    powers = 10.0 ** torch.arange(-2, 3)
+    case.x, case.states = case.x * powers[:, None], [state * 100 * powers[:, None] for state in case.states]
+    rows = 10.0 ** -(torch.arange(len(case.weights[0].input)) % 4)
+    case.weights = [own._replace(input=own.input * rows[:, None], hidden=own.hidden * rows[:, None]) for own in case.weights]
+    exact, rule = case.double(), LRP(epsilon=0.1).rule
+    mine, theirs = case.layer("triton"), exact.layer("reference")
+    found = mine.relevance(case.r_outputs, case.r_states, rule, direction=None, by_step=False)
+    right = theirs.relevance(exact.r_outputs, exact.r_states, rule, direction=None, by_step=False)
+    for sample in range(5):
+        close(mine.outputs()[:, sample], theirs.outputs()[:, sample], 1e-5)
+        close(found.x[:, :, sample], right.x[:, :, sample], 1e-4)
+        for one, other in zip(found.states, right.states, strict=True):
+            close(one[..., sample, :], other[..., sample, :], 1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("size", [1, 7, 300])
+def test_numbers_in_halves(size: int) -> None:
+    gpu_layer()
+    parts = importlib.import_module("whence.recurrent.gpu.parts")
+    generator = torch.Generator().manual_seed(size)
+    numbers = torch.randn(7, size, generator=generator) * torch.tensor([1.0, 1e-3, 1e30, 1e-25, 3e4, 0.0, 1.0])[:, None]
+    numbers[6, -1] = torch.inf
+    made, scale = parts.halved(numbers)
+    assert made.shape[-1] % 8 == 0
+    assert (made[..., size:] == 0).all()
+    joined = (made.double().sum(0) * scale.double()[:, None])[:, :size]
+    largest = numbers[:6].abs().amax(-1, keepdim=True).double()
+    assert ((joined[:6] - numbers[:6].double()).abs() <= 2**-23 * numbers[:6].abs() + 2**-38 * largest).all()
+    assert joined[6, -1].isnan()  # seen, where one would look for an infinity
+    filled, scale = parts.halved(numbers[:2], 304, least=1.0)
+    assert filled.shape == (2, 2, 304)
+    assert (scale >= 2**-15).all()
+
+
 def test_triton_computes_in_single_precision_what_comes_in_half_of_it() -> None:
     case = Case("lstm", (5, 7, 4, 3), torch.bfloat16)
     layer = case.layer("triton")

@@ -33,19 +33,22 @@ def grid_for(hidden: int, lines: int, *, is_back: bool) -> Grid:
     high = max(16, power_of_2(lines))
     if hidden <= 64:
         units = max(16, power_of_2(hidden))
-        return Grid(16, units, 16, 4, 2, is_held=True) if is_back else Grid(min(32, high), units, 16, 8, 3, 128)
+        return Grid(16, units, 16, 4, 2, is_held=True) if is_back else Grid(16, units, 16, 8, 2, 128, is_held=True)
     if hidden <= 128:
-        return Grid(16, 128, 16, 8, 2, is_held=True) if is_back else Grid(min(32, high), 128, 16, 8, 2, 128)
+        return Grid(16, 128, 16, 8, 2, is_held=True) if is_back else Grid(min(32, high), 128, 64, 8, 2, is_halved=True)
     if high > 64:
-        return Grid(128, 16, 64, 8, 4) if is_back else Grid(128, 16, 64, 8, 3, is_halved=True)
+        back = Grid(128, 16, 32 if hidden <= 256 else 64, 8, 4)
+        return back if is_back else Grid(128, 16, 64, 8, 3, is_halved=True)
     return Grid(high, 16, 64, 4, 3) if is_back else Grid(high, 16, 64, 4, 4, is_halved=True)
 
 
 @cache
 def fitted(cut: Grid, memory: int, *, is_back: bool) -> Grid:
-    """The same with as much at a time as the memory of a processor holds, in bytes: where it is short, fewer stages."""
-    if cut.is_held and 8 * cut.units**2 + 8 * cut.rows * cut.units > memory:
+    """The same with as much at a time as the memory of a processor holds, in bytes: where it is short, fewer and less deep."""
+    if is_back and cut.is_held and 8 * cut.units**2 + 8 * cut.rows * cut.units > memory:
         cut = cut._replace(is_held=False)
+    while stage_of(cut, is_back=is_back) > memory:
+        cut = cut._replace(depth=cut.depth // 2)
     return cut._replace(stages=min(cut.stages, 1 + memory // stage_of(cut, is_back=is_back)))
 
 

@@ -40,12 +40,13 @@ class TritonLayer:
         self.lengths = lengths
         self.depth = depth_of(self.hidden)
         self.group, self.units = group_for(self.hidden)
-        self.weights = packed(weights, group=self.group, units=self.units, depth=self.depth)
+        self.is_held = grid_for(self.hidden, self.batch, is_back=False).is_held
+        self.weights = packed(weights, group=self.group, units=self.units, depth=self.depth, is_held=self.is_held)
         sums = self.x.new_empty(*self.x.shape[:2], self.count * len(weights[0].input))
         product(self._parted(self.x), self.weights.inputs, sums, bias=self.weights.bias)
         first = [each.float().contiguous() for each in states]
         self.ends = self.x.new_empty(len(first), *first[0].shape)
-        if self.group == 1:
+        if self.is_held:
             self.scales, self.states = None, self._deep(self.steps + 1, self.count, self.batch)
         else:
             parts, self.scales = halved(first[0], self.depth, least=1.0)
@@ -76,7 +77,7 @@ class TritonLayer:
 
     def _parted(self, numbers: Tensor) -> Parts:
         """Numbers as a product takes them: halving pays where the product is large."""
-        return Parts(numbers) if self.group == 1 else halved(numbers)
+        return Parts(numbers) if self.is_held else halved(numbers)
 
     def _deep(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Room for rows as deep as a product's tiles go; zero where no program writes, for what is read there counts."""
@@ -115,8 +116,8 @@ class TritonLayer:
         if self.group > 1 and not IS_INTERPRETED:
             tiles = max(1, processors(self.x.device) // (self.group * self.count))
         settings: dict[str, Any] = {"H": self.hidden, "DEPTH": self.depth, "BB": cut.rows, "UB": cut.units, "BK": cut.depth}
-        settings |= {"GROUP": self.group, "IS_WHOLE": not self._is_stepwise, "IS_LARGE": is_large}
-        settings |= {"MEMBERS": power_of_2(self.group), "IS_HELD": cut.is_held} if is_back else {}
+        settings |= {"GROUP": self.group, "IS_WHOLE": not self._is_stepwise, "IS_LARGE": is_large, "IS_HELD": cut.is_held}
+        settings |= {"MEMBERS": power_of_2(self.group)} if is_back else {}
         if not IS_INTERPRETED:
             settings |= {"num_warps": cut.warps, "num_stages": cut.stages, "launch_cooperative_grid": self.group > 1}
             settings |= {} if cut.registers is None else {"maxnreg": cut.registers}

@@ -26,31 +26,31 @@ class Packed(NamedTuple):
     """The weights of D directions for programs that own some units of every gate; three gates take the room of four."""
 
     inputs: Parts  # 2 · D · gates · H · E
-    hidden: Parts  # 2 · D · group · 4 · units · depth
+    hidden: Parts  # 2 · D · group · 4 · units · depth; where a program holds them, without the 2
     across: Parts  # 2 · E · D · depth: the candidate's U, turned round
     back: Tensor  # 2 · D · group · units · depth: the candidate's W, turned round
     bias: Tensor  # D · gates · H, of the input's sums
     hidden_bias: Tensor  # D · gates · H
 
 
-def packed(weights: Sequence[LSTMWeights | GRUWeights], *, group: int, units: int, depth: int) -> Packed:
+def packed(weights: Sequence[LSTMWeights | GRUWeights], *, group: int, units: int, depth: int, is_held: bool) -> Packed:
     """The weights of every direction, in single precision whatever they were, zero where there is no bias."""
     given = [
         [None if each is None else each.contiguous() for each in (*own[:3], None if isinstance(own, LSTMWeights) else own[3])]
         for own in weights
     ]
     count, (rows, size), all_units = len(weights), weights[0].input.shape, weights[0].hidden_size
-    tile, parts = group * units * depth, 2 if group == 1 else 1
-    sizes = [count * each for each in (parts * rows * size, parts * 4 * tile, parts * size * depth, 2 * tile, rows, rows)]
+    tile, parts = group * units * depth, 2 if is_held else 1
+    sizes = [count * each for each in (parts * rows * size, 4 * tile, parts * size * depth, 2 * tile, rows, rows)]
     whole = [each + -each % ALIGNED for each in sizes]
     made = torch.empty(sum(whole), dtype=torch.float32, device=weights[0].input.device).split(whole)
     kernel: Any = pack
-    kernel[(-(-max(sizes) // (parts * BLOCK)),)](
+    kernel[(-(-max(sizes) // BLOCK),)](
         *given[0], *given[-1], *made, size, count, H=all_units, DEPTH=depth, UB=units, GROUP=group, GATES=rows // all_units,
-        BLOCK=BLOCK, IS_LARGE=max(sizes) >= LARGE,
+        BLOCK=BLOCK, IS_LARGE=max(sizes) >= LARGE, IS_HELD=is_held,
     )  # fmt: skip
     inputs, hidden, across, *others = made
-    if group == 1:
+    if is_held:
         return Packed(Parts(inputs), Parts(hidden), Parts(across), *others)
     shaped = ((inputs, (count * rows, size)), (hidden, (count * group * 4 * units, depth)), (across, (size, count * depth)))
     inputs, hidden, across = (halved(each[: prod(shape)].view(shape)) for each, shape in shaped)
@@ -86,7 +86,7 @@ def put_bias(to, first, second, at, size, count):
 def pack(
     u, w, b, b_h, u_2, w_2, b_2, b_h_2, inputs, hidden, across, back, bias, hidden_bias, E, count, H: tl.constexpr,
     DEPTH: tl.constexpr, UB: tl.constexpr, GROUP: tl.constexpr, GATES: tl.constexpr, BLOCK: tl.constexpr,
-    IS_LARGE: tl.constexpr,
+    IS_LARGE: tl.constexpr, IS_HELD: tl.constexpr,
 ):  # fmt: skip
     """Every program fills a block of each tensor of `Packed`."""
     OFFSET = tl.int64 if IS_LARGE else tl.int32
@@ -94,14 +94,14 @@ def pack(
     put_bias(bias, b, b_2, at, GATES * H, count)
     put_bias(hidden_bias, b_h, b_h_2, at, GATES * H, count)
     size = tl.cast(E, OFFSET) * GATES * H
-    put(inputs, at, count * size, of_direction(u, u_2, at % size, at // size, at < count * size), GROUP == 1)
+    put(inputs, at, count * size, of_direction(u, u_2, at % size, at // size, at < count * size), IS_HELD)
     k, unit, tile = at % DEPTH, at // DEPTH % UB, at // (DEPTH * UB)
     gate, own, d = tile % 4, unit + tile // 4 % GROUP * UB, tile // (4 * GROUP)
     is_there = (k < H) & (own < H) & (gate < GATES)
-    put(hidden, at, count * GROUP * 4 * UB * DEPTH, of_direction(w, w_2, (gate * H + own) * H + k, d, is_there), GROUP == 1)
+    put(hidden, at, count * GROUP * 4 * UB * DEPTH, of_direction(w, w_2, (gate * H + own) * H + k, d, is_there), False)
     own, d = unit + tile % GROUP * UB, tile // GROUP
     is_there = (k < H) & (own < H)
     put(back, at, count * GROUP * UB * DEPTH, of_direction(w, w_2, (CANDIDATE * H + k) * H + own, d, is_there), True)
     d, e = at // DEPTH % count, at // (DEPTH * count)
     size = tl.cast(E, OFFSET) * count * DEPTH
-    put(across, at, size, of_direction(u, u_2, (CANDIDATE * H + k) * E + e, d, (k < H) & (e < E)), GROUP == 1)
+    put(across, at, size, of_direction(u, u_2, (CANDIDATE * H + k) * E + e, d, (k < H) & (e < E)), IS_HELD)

@@ -48,8 +48,7 @@ def halve(numbers, parts, scales, rows, K, depth, least, ROWS: tl.constexpr, BLO
         ks = start + tl.arange(0, BLOCK)[None, :]
         found = tl.load(numbers + row[:, None] * K + ks, mask=is_row & (ks < K), other=0.0)
         largest = tl.maximum(largest, tl.max(tl.abs(found), 1))
-    power = ((largest.to(tl.int32, bitcast=True) + 0x7FFFFF) & 0x7F800000).to(tl.float32, bitcast=True)
-    scale = tl.minimum(tl.maximum(power, 2.0**-100), 2.0**126) / TOP  # beyond, its inverse has no place among singles
+    scale = scale_for(largest)
     tl.store(scales + row, scale, mask=row < rows)
     for start in range(0, depth, BLOCK):
         ks = start + tl.arange(0, BLOCK)[None, :]
@@ -60,13 +59,27 @@ def halve(numbers, parts, scales, rows, K, depth, least, ROWS: tl.constexpr, BLO
 
 
 @triton.jit
+def scale_for(largest):
+    """The power of two that numbers up to the largest are divided by."""
+    power = ((largest.to(tl.int32, bitcast=True) + 0x7FFFFF) & 0x7F800000).to(tl.float32, bitcast=True)
+    return tl.minimum(tl.maximum(power, 2.0**-100), 2.0**126) / TOP  # beyond, its inverse has no place among singles
+
+
+@triton.jit
+def halves(number, scale):
+    """Numbers of at most TOP · scale in two halves."""
+    scaled = number / scale
+    head = scaled.to(tl.float16)
+    return head, (scaled - head.to(tl.float32)).to(tl.float16)
+
+
+@triton.jit
 def store_parts(to, rest, number, scale, is_on):
     """Store numbers of at most TOP · scale in halves, the second `rest` behind the first; or singles as they are."""
     if to.dtype.element_ty == tl.float16:
-        scaled = number / scale
-        head = scaled.to(tl.float16)
+        head, tail = halves(number, scale)
         tl.store(to, head, mask=is_on)
-        tl.store(to + rest, (scaled - head.to(tl.float32)).to(tl.float16), mask=is_on)
+        tl.store(to + rest, tail, mask=is_on)
     else:
         tl.store(to, number, mask=is_on)
 

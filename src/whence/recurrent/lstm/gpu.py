@@ -2,13 +2,23 @@
 """The steps of an LSTM layer in Triton, forward and back; what they compute is written in reference.py.
 
 The tape holds for every step  i ⊙ g, a, c,  each (B, H); `states` (T + 1, D, B, DEPTH) is h before every step and after the
-last, zero beyond H; in halves, (T + 1, 2, D, B, DEPTH), where programs share a layer.
+last, zero beyond H; in halves, (T + 1, 2, D, B, DEPTH), beyond 64 units.
 """
 
 import triton
 import triton.language as tl
 
-from whence.recurrent.gpu.parts import TOP, coarse, joined, precise_dot, store_parts, stored_at, times_weights
+from whence.recurrent.gpu.parts import (
+    TOP,
+    coarse,
+    halves,
+    joined,
+    precise_dot,
+    scale_for,
+    store_parts,
+    stored_at,
+    times_weights,
+)
 from whence.recurrent.gpu.shared import (
     SIZES,
     arrive,
@@ -43,11 +53,12 @@ def tape_at(tape, plane, going):
 def forward(
     sums, hidden, w_scales, h_scales, states, h_0, c_0, ends, tape, out, lengths, counters, first, last, B, T, time, row,
     t_from, t_to, H: tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr,
-    GROUP: tl.constexpr, IS_WHOLE: tl.constexpr, IS_LARGE: tl.constexpr,
+    GROUP: tl.constexpr, IS_WHOLE: tl.constexpr, IS_LARGE: tl.constexpr, IS_HELD: tl.constexpr,
 ):  # fmt: skip
     """Steps t_from … t_to of every sequence from row `first` to `last`; sums (T, B, D·4H) hold U x + b.
 
-    Time and batch of sums and outputs have the strides `time` and `row`, in steps of one sequence.
+    Time and batch of sums and outputs have the strides `time` and `row`, in steps of one sequence. Where IS_HELD, a program,
+    which is alone then, keeps the state to itself, and the weights, which it halves, over all steps.
     """
     OFFSET = tl.int64 if IS_LARGE else tl.int32
     own, tile, d = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(OFFSET)
@@ -61,32 +72,39 @@ def forward(
     w, rest = hidden + (d * GROUP + own) * 4 * UB * DEPTH, directions * GROUP * 4 * UB * DEPTH
     tape += d * T * KEPT * plane
     half = directions * B * DEPTH
-    all_parts = half * 2 if GROUP > 1 else half
+    all_parts = half if IS_HELD else half * 2
     states += d * B * DEPTH
     here, there = rows[:, None] * H + units[None, :], rows[:, None] * DEPTH + units[None, :]
-    if GROUP > 1:
-        w_scale = tl.load(w_scales + (d * GROUP + own) * 4 * UB + tl.arange(0, 4 * UB))[None, :]
-        h_scale = tl.load(h_scales + d * B + rows, mask=rows < last, other=1.0)[:, None]
     c = tl.load(c_0 + state, mask=inside, other=0.0)
     shown = tl.load(h_0 + state, mask=inside, other=0.0)
     tl.store(h_n + state, shown, mask=inside & (length == 0)[:, None])
-    if GROUP == 1:
+    if IS_HELD:
         tl.store(states + there, shown, mask=(rows < last)[:, None])
-        tl.debug_barrier()
+        whole = tl.load(w + tl.arange(0, 4 * UB)[None, :] * DEPTH + tl.arange(0, DEPTH)[:, None])
+        w_scale = scale_for(tl.max(tl.abs(whole), 0))[None, :]
+        w_head, w_rest = halves(whole, w_scale)
+        h_scale = scale_for(tl.maximum(tl.max(tl.abs(shown), 1), 1.0))[:, None]
+    else:
+        w_scale = tl.load(w_scales + (d * GROUP + own) * 4 * UB + tl.arange(0, 4 * UB))[None, :]
+        h_scale = tl.load(h_scales + d * B + rows, mask=rows < last, other=1.0)[:, None]
     for t in range(t_from, tl.minimum(t_to, tl.max(length))):
         on = (rows < last) & (length > t)
         now = place(t, length, d)
         going = inside & on[:, None]
         line = (now * time + rows * row) * directions + d
         at = sums + line[:, None] * 4 * H + units[None, :]
-        if GROUP > 1:  # while it waits for the others
+        if not IS_HELD:  # while it waits for the others
             x_i, x_f, x_g, x_o = sums_at(at, going, H)
         z = tl.zeros((BB, 4 * UB), dtype=tl.float32)
-        z = times_weights(z, states + t * all_parts, half, rows * DEPTH, on, w, rest, 4 * UB, DEPTH, BK)
-        if GROUP > 1:
-            z *= w_scale * tl.where(t == 0, h_scale, 1 / TOP)
+        scale = tl.where(t == 0, h_scale, 1 / TOP)
+        if IS_HELD:
+            head, tail = halves(shown, scale)
+            z = precise_dot(z, head, tail, w_head, w_rest)
+        else:
+            z = times_weights(z, states + t * all_parts, half, rows * DEPTH, on, w, rest, 4 * UB, DEPTH, BK)
+        z *= w_scale * scale
         z_i, z_f, z_g, z_o = four_parts(z, BB, UB)
-        if GROUP == 1:  # the product needs the registers
+        if IS_HELD:  # the product needs the registers
             x_i, x_f, x_g, x_o = sums_at(at, going, H)
         a = z_g + x_g
         written = sigmoid(z_i + x_i) * hyperbolic(a)
@@ -127,11 +145,11 @@ def back(
     state = ((targets * directions + d) * B + rows)[:, None] * H + units[None, :]
     tape += d * T * KEPT * plane
     half = directions * B * DEPTH
-    all_parts = half * 2 if GROUP > 1 else half
+    all_parts = half if h_scales is None else half * 2
     states += d * B * DEPTH
     here, there = rows[:, None] * H + units[None, :], rows[:, None] * DEPTH + units[None, :]
     h_scale = 1.0
-    if GROUP > 1:
+    if h_scales is not None:
         h_scale = tl.load(h_scales + d * B + rows, mask=lines < last, other=1.0)[:, None]
     b = tl.load(bias + (d * 4 + 2) * H + units, mask=units < H, other=0.0)[None, :]
     relevance_h = tl.load(r_h + state, mask=inside, other=0.0)
