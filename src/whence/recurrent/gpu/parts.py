@@ -38,7 +38,7 @@ def halved(numbers: Tensor, depth: int | None = None, *, least: float = 0.0) -> 
     return made
 
 
-@triton.jit(do_not_specialize=("least",))
+@triton.jit(do_not_specialize=("rows", "least"))
 def halve(numbers, parts, scales, rows, K, depth, least, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """Every program halves a few rows; the scale is the power of two that brings the largest number of a row to TOP."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
