@@ -239,6 +239,31 @@ def test_triton_keeps_small_numbers_apart_from_large_ones(cell: str, hidden: int
             close(one[..., sample, :], other[..., sample, :], 1e-4)
 
 
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("hidden", [6, 70])
+@pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:invalid value")
+def test_numbers_that_halves_would_lose_take_another_path(cell: str, hidden: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one huge unit of a first state, or a feature in units of its own, beside ordinary ones; and NaN."""
+    gpu_layer()
+    monkeypatch.setattr(dispatch, "path", lambda *_, **__: dispatch.Path("triton", ""))
+
+    def path(case: Case) -> str:
+        layer = dispatch.run_layer(case.cell, case.x, case.weights, case.states, None, product="all")
+        return type(layer._layer).__name__
+
+    def uneven(x: float = 1.0, u: float = 1.0, h: float = 1.0, *, dtype: torch.dtype = torch.float32) -> str:
+        case = Case(cell, (5, hidden, 3, 2), dtype)
+        case.x, case.states = case.x.clone(), [state.clone() for state in case.states]
+        case.x[0, 1, 2], case.states[0][0, 1, 2] = x, h
+        case.weights = [own._replace(input=own.input * u) for own in case.weights]
+        return path(case)
+
+    is_held = hidden <= 64
+    assert uneven() == uneven(x=1e4) == uneven(h=1e3) == uneven(x=1e9, u=1e-9) == "TritonLayer"
+    assert uneven(h=1e8) == uneven(h=float("nan")) == uneven(h=-3e3, dtype=torch.float16) == "DirectionsLayer"
+    assert uneven(x=1e9) == uneven(x=float("inf")) == ("TritonLayer" if is_held else "DirectionsLayer")
+
+
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("size", [1, 7, 300])
 def test_numbers_in_halves(size: int) -> None:

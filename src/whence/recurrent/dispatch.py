@@ -13,12 +13,13 @@ from torch import Tensor
 
 from whence.recurrent.compiled import PRECISIONS, is_off
 from whence.recurrent.directions import DirectionsLayer
-from whence.recurrent.gpu.grid import processors, programs_that_meet
+from whence.recurrent.gpu.grid import grid_for, processors, programs_that_meet
 from whence.recurrent.layer import Layer, SweptLayer
 from whence.recurrent.native import NativeLayer, kernels
 from whence.recurrent.weights import GRUWeights, LSTMWeights
 from whence.rules.equations import Product, Rules
 
+LARGEST_STATE, LARGEST_SUM = 2.0**10, 2.0**18  # of which 2⁻⁴⁰ is nothing beside 1
 ON_GPUS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
@@ -39,14 +40,16 @@ def path(weights: Any, x: Tensor, *, product: Product, directions: int = 2) -> P
         return Path("reference", f"there is no faster path for {x.dtype} on {x.device.type}")
     if x.numel() == 0:
         return Path("reference", "an empty input has nothing to be fast about")
-    slower = "plain" if isinstance(weights, LSTMWeights) else "reference"
     if x.device.type == "cuda":
         reason = _against_triton(weights, x, directions)
-        if reason is not None and x.dtype not in PRECISIONS:
-            slower = "reference"
-        return Path("triton", "PyTorch comes with Triton") if reason is None else Path(slower, reason)
+        return Path("triton", "PyTorch comes with Triton") if reason is None else Path(_without_kernels(weights, x), reason)
     found = kernels(weights, x.dtype)
-    return Path(slower if found.library is None else "compiled", found.reason)
+    return Path(_without_kernels(weights, x) if found.library is None else "compiled", found.reason)
+
+
+def _without_kernels(weights: LSTMWeights | GRUWeights, x: Tensor) -> str:
+    """The path that PyTorch's own operations can take."""
+    return "plain" if isinstance(weights, LSTMWeights) and x.dtype in PRECISIONS else "reference"
 
 
 def _against_triton(weights: LSTMWeights | GRUWeights, x: Tensor, directions: int) -> str | None:
@@ -73,6 +76,22 @@ def _against_gpu(device: torch.device) -> str | None:
         return "the Triton kernels are for NVIDIA's GPUs"
     major, minor = torch.cuda.get_device_capability(device)
     return f"the Triton kernels need compute capability 8.0, and the GPU has {major}.{minor}" if major < 8 else None
+
+
+def _are_uneven(x: Tensor, weights: Sequence[LSTMWeights | GRUWeights], states: Sequence[Tensor]) -> bool:
+    """Whether a GPU's halves, which hold 2⁻⁴⁰ of the largest number of a row, would lose what counts beside larger numbers.
+
+    Small layers halve states alone, larger ones x and U too (recurrent/gpu/parts.py). It waits for the GPU, once.
+    """
+    worst = _largest(states[0]) / LARGEST_STATE
+    if not grid_for(states[0].shape[-1], 1, is_back=False).is_held:
+        u = torch.stack([_largest(own.input) for own in weights]).max()
+        worst = torch.maximum(worst, _largest(x) * u / LARGEST_SUM)
+    return not bool(worst <= 1)  # nor where it is NaN
+
+
+def _largest(numbers: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(numbers, torch.inf, dtype=torch.float32)
 
 
 class Chosen:
@@ -119,6 +138,8 @@ def run_layer(
     parts = [each for own in weights for each in own if isinstance(each, Tensor)]
     if any(each.dtype != x.dtype or each.device != x.device or each.is_neg() for each in (x, *states, *parts)):
         chosen = "reference"  # PyTorch's own operations know what to make of it
+    if chosen == "triton" and _are_uneven(x, weights, states):
+        chosen = _without_kernels(weights[0], x)
 
     def slow(x: Tensor, states: Sequence[Tensor], *, plainly: bool = False) -> DirectionsLayer:
         return DirectionsLayer(cell, x, weights, states, lengths, plainly=plainly)
