@@ -258,10 +258,25 @@ def test_numbers_that_halves_would_lose_take_another_path(cell: str, hidden: int
         case.weights = [own._replace(input=own.input * u) for own in case.weights]
         return path(case)
 
-    is_held = hidden <= 64
+    other = "TritonLayer" if hidden <= 64 else "DirectionsLayer"  # small layers keep what is large apart
     assert uneven() == uneven(x=1e4) == uneven(h=1e3) == uneven(x=1e9, u=1e-9) == "TritonLayer"
-    assert uneven(h=1e8) == uneven(h=float("nan")) == uneven(h=-3e3, dtype=torch.float16) == "DirectionsLayer"
-    assert uneven(x=1e9) == uneven(x=float("inf")) == ("TritonLayer" if is_held else "DirectionsLayer")
+    assert uneven(h=1e8) == uneven(h=float("nan")) == uneven(h=-3e3, dtype=torch.float16) == other
+    assert uneven(x=1e9) == uneven(x=float("inf")) == other
+
+
+@pytest.mark.usefixtures("unwritten_is_nan")
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_triton_keeps_a_huge_unit_of_a_first_state_apart_in_small_layers(cell: str) -> None:
+    case = Case(cell, (5, 40, 3, 3), torch.float32)
+    case.states[0][:, 1, 3], case.states[0][:, 2, :2] = 1e10, -3.0
+    exact, rule = case.double(), LRP(epsilon=0.1).rule
+    mine, theirs = case.layer("triton"), exact.layer("reference")
+    found = mine.relevance(case.r_outputs, case.r_states, rule, direction=None, by_step=False)
+    right = theirs.relevance(exact.r_outputs, exact.r_states, rule, direction=None, by_step=False)
+    for sample in range(3):
+        close(mine.outputs()[:, sample], theirs.outputs()[:, sample], 1e-5)
+        close(found.x[:, :, sample], right.x[:, :, sample], 1e-4)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")

@@ -81,12 +81,12 @@ def _against_gpu(device: torch.device) -> str | None:
 def _are_uneven(x: Tensor, weights: Sequence[LSTMWeights | GRUWeights], states: Sequence[Tensor]) -> bool:
     """Whether a GPU's halves, which hold 2⁻⁴⁰ of the largest number of a row, would lose what counts beside larger numbers.
 
-    Small layers halve states alone, larger ones x and U too (recurrent/gpu/parts.py). It waits for the GPU, once.
+    Small layers know how to help themselves (recurrent/gpu/parts.py); for larger ones it waits for the GPU, once.
     """
-    worst = _largest(states[0]) / LARGEST_STATE
-    if not grid_for(states[0].shape[-1], 1, is_back=False).is_held:
-        u = torch.stack([_largest(own.input) for own in weights]).max()
-        worst = torch.maximum(worst, _largest(x) * u / LARGEST_SUM)
+    if grid_for(states[0].shape[-1], 1, is_back=False).is_held:
+        return False
+    u = torch.stack([_largest(own.input) for own in weights]).max()
+    worst = torch.maximum(_largest(states[0]) / LARGEST_STATE, _largest(x) * u / LARGEST_SUM)
     return not bool(worst <= 1)  # nor where it is NaN
 
 

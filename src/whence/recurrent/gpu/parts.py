@@ -139,3 +139,16 @@ def times_weights(acc, a, rest_a, a_row, is_on, w, rest_w, WIDTH: tl.constexpr, 
         at = w + columns[None, :] * DEPTH + ks[:, None]
         acc = precise_dot(acc, head, rest, tl.load(at), tl.load(at + rest_w))
     return acc
+
+
+@triton.jit
+def times_held(h, w, rest_w, scale, is_wide):
+    """h · w for states that are kept in registers; those beyond 1, which `is_wide` says there are, by themselves."""
+    near = tl.where(tl.abs(h) > 1, 0.0, h)
+    zero = tl.zeros((h.shape[0], w.shape[1]), dtype=tl.float32)
+    head, tail = halves(near, 1 / TOP)
+    z = precise_dot(zero, head, tail, w, rest_w) * (1 / TOP)
+    if is_wide:
+        head, tail = halves(h - near, scale)
+        z += precise_dot(zero, head, tail, w, rest_w) * scale
+    return z

@@ -8,7 +8,17 @@ before every step and after the last, zero beyond H.
 import triton
 import triton.language as tl
 
-from whence.recurrent.gpu.parts import coarse, halves, joined, precise_dot, scale_for, store_parts, stored_at, times_weights
+from whence.recurrent.gpu.parts import (
+    coarse,
+    halves,
+    joined,
+    precise_dot,
+    scale_for,
+    store_parts,
+    stored_at,
+    times_held,
+    times_weights,
+)
 from whence.recurrent.gpu.shared import (
     SIZES,
     arrive,
@@ -75,7 +85,8 @@ def forward(
         whole = tl.load(w + tl.arange(0, 4 * UB)[None, :] * DEPTH + tl.arange(0, DEPTH)[:, None])
         w_scale = scale_for(tl.max(tl.abs(whole), 0))[None, :]
         w_head, w_rest = halves(whole, w_scale)
-        h_scale = scale_for(tl.maximum(tl.max(tl.abs(mine), 1), 1.0))[:, None]
+        h_scale = scale_for(tl.max(tl.abs(mine), 1))[:, None]
+        is_wide = tl.max(tl.abs(mine)) > 1
     else:
         w_scale = tl.load(w_scales + (d * GROUP + own) * 4 * UB + tl.arange(0, 4 * UB))[None, :]
         h_scale = tl.load(h_scales + d * B + rows, mask=rows < last, other=1.0)[:, None]
@@ -87,13 +98,12 @@ def forward(
         at = sums + line[:, None] * 3 * H + units[None, :]
         if not IS_HELD:  # while it waits for the others
             x_r, x_z, x_n = sums_at(at, going, H)
-        z = tl.zeros((BB, 4 * UB), dtype=tl.float32)
         if IS_HELD:
-            head, tail = halves(mine, h_scale)
-            z = precise_dot(z, head, tail, w_head, w_rest)
+            z = times_held(mine, w_head, w_rest, h_scale, is_wide) * w_scale
         else:
+            z = tl.zeros((BB, 4 * UB), dtype=tl.float32)
             z = times_weights(z, states + t * all_parts, half, rows * DEPTH, on, w, rest, 4 * UB, DEPTH, BK)
-        z *= w_scale * h_scale  # no state is larger than the first, or 1
+            z *= w_scale * h_scale  # no state is larger than the first, or 1
         z_r, z_z, m, _ = four_parts(z, BB, UB)  # the fourth is empty: tiles have a power of two of columns
         if IS_HELD:  # the product needs the registers
             x_r, x_z, x_n = sums_at(at, going, H)

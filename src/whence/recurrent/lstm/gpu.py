@@ -17,6 +17,7 @@ from whence.recurrent.gpu.parts import (
     scale_for,
     store_parts,
     stored_at,
+    times_held,
     times_weights,
 )
 from whence.recurrent.gpu.shared import (
@@ -83,7 +84,8 @@ def forward(
         whole = tl.load(w + tl.arange(0, 4 * UB)[None, :] * DEPTH + tl.arange(0, DEPTH)[:, None])
         w_scale = scale_for(tl.max(tl.abs(whole), 0))[None, :]
         w_head, w_rest = halves(whole, w_scale)
-        h_scale = scale_for(tl.maximum(tl.max(tl.abs(shown), 1), 1.0))[:, None]
+        h_scale = scale_for(tl.max(tl.abs(shown), 1))[:, None]
+        is_wide = tl.max(tl.abs(shown)) > 1
     else:
         w_scale = tl.load(w_scales + (d * GROUP + own) * 4 * UB + tl.arange(0, 4 * UB))[None, :]
         h_scale = tl.load(h_scales + d * B + rows, mask=rows < last, other=1.0)[:, None]
@@ -95,14 +97,12 @@ def forward(
         at = sums + line[:, None] * 4 * H + units[None, :]
         if not IS_HELD:  # while it waits for the others
             x_i, x_f, x_g, x_o = sums_at(at, going, H)
-        z = tl.zeros((BB, 4 * UB), dtype=tl.float32)
-        scale = tl.where(t == 0, h_scale, 1 / TOP)
         if IS_HELD:
-            head, tail = halves(shown, scale)
-            z = precise_dot(z, head, tail, w_head, w_rest)
+            z = times_held(shown, w_head, w_rest, h_scale, is_wide & (t == 0)) * w_scale
         else:
+            z = tl.zeros((BB, 4 * UB), dtype=tl.float32)
             z = times_weights(z, states + t * all_parts, half, rows * DEPTH, on, w, rest, 4 * UB, DEPTH, BK)
-        z *= w_scale * scale
+            z *= w_scale * tl.where(t == 0, h_scale, 1 / TOP)
         z_i, z_f, z_g, z_o = four_parts(z, BB, UB)
         if IS_HELD:  # the product needs the registers
             x_i, x_f, x_g, x_o = sums_at(at, going, H)
