@@ -162,7 +162,9 @@ def wait_for_rest(pid: int) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux tells what a process is doing")
 def test_an_interrupt_is_no_success() -> None:
-    process = subprocess.Popen([*WHENCE, "explain"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from whence.cli.main import main; main()"
+    given = [sys.executable, "-c", code, "explain"]  # a shell starts what runs in the background deaf to interrupts
+    process = subprocess.Popen(given, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     wait_for_rest(process.pid)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
