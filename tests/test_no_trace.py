@@ -1,6 +1,8 @@
 """After an explanation, and after an exception inside one, the model is as it was: weights, modes, hooks, gradients."""
 
+import gc
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
 from tests.models import Tagger
-from whence import LRP, GradientXInput, NoRuleError, SensitivityAnalysis, relevance
+from whence import LRP, GradientXInput, NoRuleError, SensitivityAnalysis, WhenceError, relevance
 
 METHODS = [LRP(), SensitivityAnalysis(), GradientXInput()]
 
@@ -108,3 +110,47 @@ def test_within_inference_mode_and_no_grad() -> None:
     for one, other in zip(found, again, strict=True):
         assert one.relevance.equal(other.relevance)
         assert not one.relevance.requires_grad
+
+
+class Refusing(nn.Module):
+    """A recurrent layer, then something without a rule, that mixes samples, or that a user wrote wrongly."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.lstm, self.fc = nn.LSTM(4, 3, batch_first=True), nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.lstm(x)[0][:, -1]
+        if self.how == "no rule":
+            h = torch.logcumsumexp(h, -1)
+        if self.how == "a product":
+            h = h * h.tanh()
+        if self.how == "mixed":
+            h = h - h.mean(0)
+        if self.how == "shapes":
+            h = h @ h
+        if self.how == "user's own":
+            raise KeyError("user's own")
+        return self.fc(h)
+
+
+@pytest.mark.parametrize("how", ["no rule", "a product", "mixed", "shapes", "user's own", "target", "nothing", "axis"])
+def test_a_call_leaves_no_reference_cycle(how: str) -> None:
+    """Otherwise its memory waits for the garbage collector, which may come at any moment, in any thread."""
+    model, x = Refusing(how), torch.randn(2, 2 if how == "axis" else 5, 4)
+    more: dict[str, Any] = {"lengths": [2, 1]} if how == "axis" else {}
+    target = 7 if how == "target" else 0
+    with suppress(Exception):
+        relevance(model, x, target=target, **more)  # what is made once stays
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        with suppress(WhenceError, KeyError):
+            relevance(model, x, target=target, **more)
+        gc.collect()
+        left = [each for each in gc.garbage if type(each).__module__.startswith("whence") or isinstance(each, Tensor)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+    assert left == []

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from whence.errors import InputError, ModelError
 from whence.methods.embedded import EmbeddedForward
-from whence.methods.forward import predicting
+from whence.methods.predicting import predicting
 from whence.methods.target import describe
 from whence.models.pipeline import Pipeline
 from whence.text.tokenizer import Token, running_text
@@ -61,11 +61,11 @@ def batches(pipeline: Pipeline, cuts: Sequence[Cut], *, size: int) -> Iterator[t
     embedding = embedding_of(pipeline)
     device = embedding.weight.device
     for rows in _groups(pipeline, [len(each.forms) for each in cuts], size):
-        ids = [torch.tensor(pipeline.vocabulary.ids(cuts[n].forms)) for n in rows]
+        ids = [torch.tensor(pipeline.vocabulary.ids(cuts[n].forms), device="cpu") for n in rows]
         padded = nn.utils.rnn.pad_sequence(ids, batch_first=True).to(device)
         more: dict[str, Any] = {}
         if _takes_lengths(pipeline.module):
-            more["lengths"] = torch.tensor([len(each) for each in ids])
+            more["lengths"] = torch.tensor([len(each) for each in ids], device="cpu")
         with torch.no_grad():
             embedded = embedding(padded)
         yield rows, EmbeddedForward(pipeline.module, embedded, (), more, ids=(padded,), tables=(embedding.weight,))

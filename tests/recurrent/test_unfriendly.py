@@ -1,5 +1,6 @@
 """What a kernel in C must not take on trust: shapes, precisions, memory that others write to, and its own file."""
 
+import gc
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from whence import LRP, InputError, explain, load, relevance
+from whence import LRP, InputError, NoRuleError, explain, load, relevance
 from whence.interpreter.recurrence import GRU
 from whence.recurrent import buffers, compiled, dispatch
 from whence.recurrent.weights import gru_weights
@@ -220,3 +221,31 @@ def test_an_input_that_is_stored_with_the_other_sign_and_a_stabiliser_that_is_al
     expected = gru_layer({}, x).relevance(None, arriving, rule).x
     assert_close(gru_layer({}, torch._neg_view(-x)).relevance(None, arriving, rule).x, expected, rtol=1e-4, atol=1e-4)
     assert gru_layer({}, x).relevance(None, arriving, LRP(epsilon=1e-40).rule).x.isfinite().all()
+
+
+def test_memory_is_lent_while_the_collector_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector may run in the middle of lending; whatever it then finalises must not wait for the same lock."""
+
+    class Collecting(dict[torch.dtype, list[Tensor]]):
+        def __missing__(self, dtype: torch.dtype) -> list[Tensor]:
+            gc.collect()
+            return self.setdefault(dtype, [])
+
+    def refused() -> None:
+        model = nn.LSTM(5, 4, batch_first=True)
+        with pytest.raises(NoRuleError):
+            relevance(model, torch.randn(3, 2, 5), target=lambda output: torch.logcumsumexp(output[0], -1)[:, 0, 0])
+
+    def work() -> None:
+        gc.disable()
+        try:
+            refused()
+            monkeypatch.setattr(buffers, "_free", Collecting())
+            refused()
+            done.set()
+        finally:
+            gc.enable()
+
+    done = threading.Event()
+    threading.Thread(target=work, daemon=True).start()
+    assert done.wait(20)

@@ -102,6 +102,7 @@ class Layer:
         with torch.no_grad():
             run = dispatch.run_layer(self.cell, self.x.transpose(0, 1), self.weights, self.states, None, product="all")
             run.relevance(None, self.arriving[targets], LRP().rule, by_step=by_step)
+            run.release()
 
 
 def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Any]:

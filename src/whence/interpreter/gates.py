@@ -36,7 +36,9 @@ class Product(Rule):
             self._give(step, source_of(*step.arguments[0][:2]), product_all(r), sweep)
             return
         a, b = step.arguments[0][:2]
-        tensors = [factor.tensor if isinstance(factor, Value) else torch.as_tensor(factor).to(r) for factor in (a, b)]
+        tensors = [
+            factor.tensor if isinstance(factor, Value) else torch.as_tensor(factor, device=r.device).to(r) for factor in (a, b)
+        ]
         parts = product(tensors[0], tensors[1], r_out=r, rule=sweep.rule)
         for factor, part in zip((a, b), parts, strict=True):
             self._give(step, factor, part, sweep)

@@ -6,7 +6,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch import nn
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.nn.modules.module import (
+    _global_forward_hooks,
+    _global_forward_hooks_always_called,
+    _global_forward_pre_hooks,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
 
 
 def leave(result: Any) -> Any:
@@ -33,16 +39,25 @@ class Layers:
     @contextmanager
     def watched(self) -> Generator[None]:
         """Follow the model's layers in this thread for as long as the context lasts."""
-        enter = register_module_forward_pre_hook(self._enter)
-        leave = register_module_forward_hook(self._leave, always_call=True)
-        keep = None if self._kept is None else self._kept.register_forward_hook(self._keep)
         try:
-            yield
-        finally:
-            enter.remove()
-            leave.remove()
-            if keep is not None:
-                keep.remove()
+            try:
+                register_module_forward_pre_hook(self._enter)
+                register_module_forward_hook(self._leave, always_call=True)
+                if self._kept is not None:
+                    self._kept.register_forward_hook(self._keep)
+                yield
+            finally:
+                self._unhook()
+        finally:  # an interrupt may have stopped the first attempt
+            self._unhook()
+
+    def _unhook(self) -> None:
+        """Take this record's hooks away; found by what they call, since an interrupt can come before a handle is kept."""
+        kept = [] if self._kept is None else [self._kept._forward_hooks]
+        for hooks in (_global_forward_pre_hooks, _global_forward_hooks, *kept):
+            for key in [key for key, hook in list(hooks.items()) if hook in (self._enter, self._leave, self._keep)]:
+                _global_forward_hooks_always_called.pop(key, None)
+                hooks.pop(key, None)
 
     def _enter(self, module: nn.Module, args: Any) -> None:
         if threading.get_ident() == self._thread:

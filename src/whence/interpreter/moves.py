@@ -80,7 +80,7 @@ def packed(x: Any, lengths: Any, batch_first: Any) -> Back | None:
     """A padded batch, sorted by length, as packed rows."""
     if not isinstance(x, Value) or not isinstance(lengths, Tensor):
         return None
-    steps = torch.arange(x.tensor.shape[1 if batch_first else 0])
+    steps = torch.arange(x.tensor.shape[1 if batch_first else 0], device=lengths.device)
     sizes = (steps[:, None] < lengths).sum(1)
 
     def back(r: Tensor) -> Sequence[Tensor]:

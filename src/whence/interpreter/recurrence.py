@@ -159,6 +159,10 @@ class Recurrence(Rule):
         assert r_x is not None
         self._hand_on(step, sweep, r_x, [torch.cat(each, dim=1) for each in zip(*r_initial, strict=True)])
 
+    def release(self, step: Step) -> None:
+        for layer in step.saved[1]:
+            layer.release()
+
     def _arrived(self, step: Step, arriving: Sequence[Arriving | None]) -> tuple[Tensor | None, list[Tensor]]:
         """The relevance of the last layer's outputs (K, T, B, ·) and of all final states (K, layers · directions, B, ·)."""
         call: Call = step.saved[0]

@@ -141,10 +141,11 @@ def loses_elements(step: Step) -> bool:
     """Whether elements that are put into a tensor are overwritten by others."""
     target = step.arguments[0][0]
     sources = [value for value in step.inputs if value is not target]
-    numbers = {value: torch.arange(1, value.tensor.numel() + 1).double().view(value.tensor.shape) for value in sources}
-    result = step.again(
-        lambda value: numbers[value].to(value.tensor.device) if value in numbers else torch.zeros_like(value.tensor).double()
-    )
+    numbers = {
+        value: torch.arange(1, value.tensor.numel() + 1, device=value.tensor.device).double().view(value.tensor.shape)
+        for value in sources
+    }
+    result = step.again(lambda value: numbers[value] if value in numbers else torch.zeros_like(value.tensor).double())
     kept = floats(result)[0].unique()
     return any(len(kept[kept > 0]) < number.numel() for number in numbers.values())
 

@@ -75,6 +75,9 @@ class Rule:
         """Hand what arrived at the outputs on to the inputs and the ledger."""
         raise NotImplementedError
 
+    def release(self, step: Step) -> None:
+        """Give up what a step keeps that others can use."""
+
 
 class Graph(NamedTuple):
     """PyTorch's own derivative of one call: for a linear map, its adjoint."""

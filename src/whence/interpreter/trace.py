@@ -74,6 +74,7 @@ class Trace:
     def forget(self) -> None:
         """Let go of everything at once: values know their steps and steps their values, and Python is slow to see that."""
         for step in self.steps:
+            step.rule.release(step)
             step.inputs = step.outputs = ()
             step.arguments, step.saved, step.is_trained = ((), {}), None, bool
         self.steps.clear()

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from whence.errors import InputError
-from whence.methods.forward import Forward, predicting
+from whence.methods.forward import Forward
+from whence.methods.predicting import predicting
 
 # Calls that only move ids: made on the ids' places, they say where each id of the result came from.
 MOVES = set(

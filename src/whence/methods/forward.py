@@ -1,15 +1,11 @@
 """The model and what it is called with: the forward pass as every method sees it, leaving no trace on the model."""
 
 import math
-import threading
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
-import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
@@ -94,28 +90,3 @@ def require_finite(tensors: Sequence[Tensor]) -> None:
             place = (~tensor.isfinite()).nonzero()[0].tolist()
             name = "inputs" if len(tensors) == 1 else f"inputs[{n}]"
             raise InputError(f"{name}{place} is {tensor[tuple(place)].item()}; inputs must be finite numbers")
-
-
-@contextmanager
-def predicting(model: nn.Module) -> Generator[None]:
-    """The model as it predicts, not as it trains; every layer's own mode comes back afterwards, whatever happens."""
-    with _LOCK:
-        held = [module for module in model.modules() if module.training or module in _HELD]
-        for module in held:
-            _HELD[module] = _HELD.get(module, 0) + 1
-            module.training = False
-    try:
-        with torch.inference_mode(False):
-            yield
-    finally:
-        with _LOCK:
-            for module in held:
-                _HELD[module] -= 1
-                if not _HELD[module]:
-                    del _HELD[module]
-                    module.training = True
-
-
-# Modules out of training mode for now, and by how many explanations; in several threads the last one sets them back.
-_LOCK = threading.Lock()
-_HELD: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()

@@ -8,8 +8,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from whence.errors import InputError, TargetError
-from whence.methods.forward import Forward, predicting
+from whence.methods.forward import Forward
 from whence.methods.method import is_time_first
+from whence.methods.predicting import predicting
 from whence.methods.target import Selection, Target, batch_axes, require_scores, select
 
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")

@@ -43,7 +43,7 @@ def relevance_by_length(
     forward = _told_lengths(forward, tensors, padding)
     parts: list[tuple[Tensor, Result]] = []
     for size in sorted(set(padding.lengths)):
-        rows = torch.tensor([n for n, length in enumerate(padding.lengths) if length == size])
+        rows = torch.tensor([n for n, length in enumerate(padding.lengths) if length == size], device="cpu")
         group = tuple(_cut_input(tensor, rows, size, padding, is_first=n == 0) for n, tensor in enumerate(tensors))
         require_finite(group)
         cut = replace(
@@ -107,7 +107,7 @@ def _told_lengths(forward: Forward, tensors: Sequence[Tensor], padding: Padding)
         return forward
     if "lengths" in given:
         return forward
-    return replace(forward, kwargs={**(forward.kwargs or {}), "lengths": torch.tensor(padding.lengths)})
+    return replace(forward, kwargs={**(forward.kwargs or {}), "lengths": torch.tensor(padding.lengths, device="cpu")})
 
 
 def _cut_input(tensor: Tensor, rows: Tensor, size: int, padding: Padding, *, is_first: bool) -> Tensor:
@@ -178,7 +178,7 @@ def _cut_target(target: Target, rows: Tensor, padding: Padding) -> Target:
     if isinstance(target, (str, tuple)) or not isinstance(target, (Sequence, Tensor, np.ndarray)):
         return cast(Target, target)
     try:
-        given = torch.as_tensor(target)
+        given = torch.as_tensor(target, device="cpu")
     except (TypeError, ValueError, RuntimeError):
         raise TargetError(f"target {target!r} is not known; use a class index or one per sample") from None
     if given.dim() == 1 and len(given) != padding.samples:

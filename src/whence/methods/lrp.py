@@ -1,7 +1,8 @@
 """Layer-wise relevance propagation: the method of the paper, on what the model really computed."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -15,32 +16,39 @@ from whence.interpreter.mode import Recorder
 from whence.interpreter.samples import Samples, find_samples
 from whence.interpreter.sweep import Sweep, required_steps
 from whence.interpreter.trace import Value, leaves_of, mapped
-from whence.methods.forward import Forward, predicting
+from whence.methods.forward import Forward
 from whence.methods.method import is_time_first
+from whence.methods.predicting import predicting
 from whence.methods.target import Selection, Target, batch_axes, describe, require_scores, select
 from whence.result import Result
 from whence.rules.equations import Product, Rules, Stabiliser
 
 
-def record(
+@contextmanager
+def recorded(
     forward: Forward, target: Target, product: Product = "all", *, at: str | None = None
-) -> tuple[Recorder, object, list[Any]]:
-    """The record of a forward pass, what it gave (the model's output, or what the target makes of it), and what `at` gave."""
+) -> Generator[tuple[Recorder, object, list[Any]]]:
+    """The record of a forward pass, what it gave (the model's output, or what the target makes of it), and what `at` gave.
+
+    Its parts know each other, so it takes itself apart at the end, also after an error: nothing is left to the collector.
+    """
     tensors = forward.tensors
     layers = Layers(forward.model, kept=at)
     recorder = Recorder(tensors, forward.model, layers, product=product)
-    layers.snapshot = recorder.snapshot
-    with layers.watched(), recorder:
-        output = forward.run(tensors)
-        output = target(output) if callable(target) else output
-    layers.snapshot = leave  # or each would keep the other
-    return recorder, output, layers.outputs
+    try:
+        layers.snapshot = recorder.snapshot
+        with layers.watched(), recorder:
+            output = forward.run(tensors)
+            output = target(output) if callable(target) else output
+        yield recorder, output, layers.outputs
+    finally:
+        layers.snapshot = leave
+        recorder.trace.forget()
 
 
 def input_axis(forward: Forward, samples: int) -> int | None:
     """The axis of the first input along which that many samples lie, found by following them; None where that cannot tell."""
-    with predicting(forward.model), torch.no_grad():
-        recorder, *_ = record(forward, None)
+    with predicting(forward.model), torch.no_grad(), recorded(forward, None) as (recorder, *_):
         found = find_samples(recorder.trace, samples, known=forward.owners)
         return None if found is None else found.axis_of(recorder.trace.leaves[0])
 
@@ -160,8 +168,11 @@ class LRP:
             require_layer(forward.model, at)
         if memory and not any(isinstance(module, nn.RNNBase) for module in forward.model.modules()):
             raise InputError("memory= tells of nn.LSTM, nn.GRU and nn.RNN layers, and the model has none; use at= for a cell")
-        with predicting(forward.model), torch.no_grad():
-            recorder, output, middle = record(forward, target, self.product, at=at)
+        with (
+            predicting(forward.model),
+            torch.no_grad(),
+            recorded(forward, target, self.product, at=at) as (recorder, output, middle),
+        ):
             selection, samples, value = self._explained(recorder, output, target, forward)
             start = selection.mask * value.tensor
             sweep = Sweep(recorder.trace, self.rule, samples, direction=direction)
@@ -177,19 +188,18 @@ class LRP:
                 audit = Sweep(recorder.trace, self.rule, samples, audit=True)
                 audit.run(value, start)
                 gaps = audit.gaps
-        whole = forward.wrapped([selection.led(r) for r in found])
-        result = Result(
-            relevance=whole if at is None else _middle(middle, sweep, selection),
-            score=selection.shaped(scores),
-            target=selection.target,
-            method=self,
-            absorbed={name: selection.shaped(amount) for name, amount in _amounts(sweep.absorbed)},
-            explained=selection.shaped(explained),
-            memory={name: selection.shaped(amount) for name, amount in (sweep.memory or {}).items()},
-            gaps={name: selection.shaped(amount) for name, amount in gaps.items()},
-            output=output if isinstance(output, Tensor) and not callable(target) else None,
-        )
-        recorder.trace.forget()
+            whole = forward.wrapped([selection.led(r) for r in found])
+            result = Result(
+                relevance=whole if at is None else _middle(middle, sweep, selection),
+                score=selection.shaped(scores),
+                target=selection.target,
+                method=self,
+                absorbed={name: selection.shaped(amount) for name, amount in _amounts(sweep.absorbed)},
+                explained=selection.shaped(explained),
+                memory={name: selection.shaped(amount) for name, amount in (sweep.memory or {}).items()},
+                gaps={name: selection.shaped(amount) for name, amount in gaps.items()},
+                output=output if isinstance(output, Tensor) and not callable(target) else None,
+            )
         return result.by_step() if by_step else result
 
     def _require_finite(self, found: Sequence[Tensor]) -> None:

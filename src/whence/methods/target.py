@@ -129,14 +129,14 @@ def select(output: Tensor, target: Target, *, batch_axis: int | None) -> Selecti
     else:
         index = _indices(target, samples, classes).to(output.device)
     mask = torch.zeros_like(scores).scatter(1, index[:, None], 1.0).reshape(1, *output.shape)
-    one_for_all = not isinstance(target, str) and torch.as_tensor(target).dim() == 0
+    one_for_all = not isinstance(target, str) and torch.as_tensor(target, device="cpu").dim() == 0
     return Selection(mask, batch_axis, int(index[0]) if one_for_all or batch_axis is None else index)
 
 
 def _indices(target: Any, samples: int, classes: int) -> Tensor:
     """A class index for every sample, each within range."""
     try:
-        given = torch.as_tensor(target)
+        given = torch.as_tensor(target, device="cpu")
         if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool or given.dim() > 1:
             raise ValueError
     except (TypeError, ValueError, RuntimeError):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 KEPT = 32 * 2**20  # bytes that are kept at most for each precision, free for the next layer
 
-_lock = threading.Lock()
+_lock = threading.Lock()  # never to be taken by a finaliser: the collector runs those in a thread that may hold it
 _free: defaultdict[torch.dtype, list[Tensor]] = defaultdict(list)
 
 
@@ -21,7 +21,7 @@ def borrow(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         fitting = [n for n, each in enumerate(free) if each.numel() >= size]
         found = free.pop(fitting[-1]) if fitting else None
     if found is None:
-        return torch.empty(size, dtype=dtype).view(shape)
+        return torch.empty(size, dtype=dtype, device="cpu").view(shape)
     taken = found[:size].view(shape)
     return taken.fill_(math.nan) if torch.are_deterministic_algorithms_enabled() else taken
 

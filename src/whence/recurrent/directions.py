@@ -35,6 +35,9 @@ class DirectionsLayer:
         """Take the same input from another place; the plain path has a copy of its own."""
         self.tapes = [tape._replace(x=self._ordered(x, d)) for d, tape in enumerate(self.tapes)]
 
+    def release(self) -> None:
+        """Nothing here is borrowed."""
+
     def _ordered(self, padded: Tensor, d: int) -> Tensor:
         """A (..., T, B, ·) tensor in the order in which a direction reads it, or back from it."""
         return reverse(padded, self.lengths) if d else padded

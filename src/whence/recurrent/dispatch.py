@@ -100,7 +100,8 @@ class Chosen:
     def __init__(
         self, layer: Layer, slow: Callable[[Tensor, Sequence[Tensor]], DirectionsLayer], x: Tensor, states: Sequence[Tensor]
     ) -> None:
-        self.outputs, self.final, self._layer, self._slow = layer.outputs, layer.final, layer, slow
+        self.outputs, self.final, self.release = layer.outputs, layer.final, layer.release
+        self._layer, self._slow = layer, slow
         self._x, self._states = x, states
 
     def renew(self, x: Tensor | None, states: Sequence[Tensor]) -> None:

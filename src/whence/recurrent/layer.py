@@ -38,3 +38,7 @@ class Layer(Protocol):
     ) -> SweptLayer:
         """Hand back relevance that arrived at outputs (K, T, B, D·H), or at none, and at final states (K, D, B, ·)."""
         ...
+
+    def release(self) -> None:
+        """Hand on the memory that the layer borrowed; it cannot go back any more."""
+        ...

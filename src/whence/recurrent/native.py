@@ -123,7 +123,7 @@ class NativeLayer:
         self.steps, self.batch, self.inputs = x.shape
         self.hidden = states[0].shape[-1]
         self.is_ragged = lengths is not None
-        self.lengths = torch.full((self.batch,), self.steps) if lengths is None else lengths.contiguous()
+        self.lengths = torch.full((self.batch,), self.steps, device="cpu") if lengths is None else lengths.contiguous()
         self.directions = [self.kernels.packed(each) for each in weights]
         self.kept = 4 if isinstance(weights[0], LSTMWeights) else 5
         step = len(weights) * self.batch * self.kept * self.hidden * x.element_size()
@@ -148,9 +148,10 @@ class NativeLayer:
     def _new_tape(self) -> Tensor:
         return borrow((self.segment, self.batch, self.kept, self.hidden), self.x.dtype)
 
-    def __del__(self) -> None:
-        """Hand the tape on to the next layer."""
-        for tape in getattr(self, "tapes", ()):
+    def release(self) -> None:
+        """Hand the tape on to the next layer; this one cannot go back any more."""
+        tapes, self.tapes = self.tapes, []
+        for tape in tapes:
             if tape is not None:
                 give_back(tape)
 

@@ -1,5 +1,6 @@
 """Ragged batches: packing, and reversal within each sequence; the sweeps see only a (T, B, ·) tensor and its lengths."""
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -16,9 +17,10 @@ class Packing(NamedTuple):
     @staticmethod
     def of(batch_sizes: Tensor, device: torch.device) -> "Packing":
         """The packing whose t-th step holds the first batch_sizes[t] samples."""
-        steps = torch.arange(len(batch_sizes)).repeat_interleave(batch_sizes)
-        samples = torch.cat([torch.arange(int(size)) for size in batch_sizes])
-        lengths = (batch_sizes[:, None] > torch.arange(int(batch_sizes[0]))).sum(0)
+        count = partial(torch.arange, device=batch_sizes.device)
+        steps = count(len(batch_sizes)).repeat_interleave(batch_sizes)
+        samples = torch.cat([count(int(size)) for size in batch_sizes])
+        lengths = (batch_sizes[:, None] > count(int(batch_sizes[0]))).sum(0)
         return Packing(steps.to(device), samples.to(device), lengths.to(device))
 
     def unpack(self, rows: Tensor) -> Tensor:

@@ -66,6 +66,9 @@ class TritonLayer:
         """Take the same input (T, B, E) from another place in memory; it is kept in the order in which it lay at first."""
         self.x = (x.transpose(0, 1) if self.is_batch_first else x).float().contiguous()
 
+    def release(self) -> None:
+        """Nothing here is borrowed: PyTorch keeps a GPU's memory for the next layer by itself."""
+
     def _together(self, given: Sequence[Tensor], made: Tensor) -> Sequence[Tensor]:
         """Where every step is a launch of its own, states are handed on in the memory in which the last are left."""
         return made.copy_(torch.stack(list(given))).unbind() if self._is_stepwise else given

@@ -102,7 +102,7 @@ def slopes(tape: Tape, t: int, rows: int, bias: Tensor | None, fan_in: int, rule
     """The factors of step t."""
     i, f, _, a = tape.gates[:, t, None, :rows].chunk(4, dim=-1)
     before, c = tape.c[:, t, None, :rows], tape.c[:, t + 1, None, :rows]
-    epsilon = torch.tensor(rule.epsilon, dtype=c.dtype)
+    epsilon = torch.tensor(rule.epsilon, dtype=c.dtype, device="cpu")  # a single number goes with any device
     edge_c, edge_a = torch.copysign(epsilon, c + 0.0), torch.copysign(epsilon, a + 0.0)  # ε sign z, with sign(−0) = +1
     whole_c, whole_a = (c + edge_c).reciprocal_(), (a + edge_a).reciprocal_()
     half = edge_c * (0.5 * rule.returned)

@@ -1,0 +1,92 @@
+"""A model as it predicts, and afterwards everything as it was: training modes and PyTorch's own switches, whatever happens.
+
+An interrupt (Ctrl-C) can come between any two lines, also inside PyTorch's context managers, which then leave a switch turned.
+So nothing is changed outside the `try`, and restoring is tried twice, each time what is left: one interrupt cannot stop both.
+"""
+
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+
+# Modules out of training mode for now, and the explanations that need it; in several threads the last one sets them back.
+_LOCK = threading.Lock()
+_HELD: WeakKeyDictionary[nn.Module, set[object]] = WeakKeyDictionary()
+
+
+class Switches(NamedTuple):
+    """What PyTorch's context managers change in this thread."""
+
+    grad: bool
+    modes: list[TorchFunctionMode]
+    vmaps: int  # how deep in vmap
+
+    @staticmethod
+    def now() -> "Switches":
+        """The switches as they stand."""
+        return Switches(torch.is_grad_enabled(), _get_current_function_mode_stack(), _vmaps())
+
+    def restore(self) -> None:
+        """Set the switches back to these."""
+        while (modes := _get_current_function_mode_stack()) != self.modes[: len(modes)]:
+            torch._C._pop_torch_function_stack()
+        for mode in self.modes[len(modes) :]:
+            torch._C._push_on_torch_function_stack(mode)
+        for _ in range(_vmaps() - self.vmaps):
+            torch._C._vmapmode_decrement_nesting()
+        torch._C._set_grad_enabled(self.grad)
+
+
+def _vmaps() -> int:
+    """How deep in vmap this thread is; only entering tells."""
+    try:
+        return torch._C._vmapmode_increment_nesting() - 1
+    finally:
+        torch._C._vmapmode_decrement_nesting()
+
+
+@contextmanager
+def predicting(model: nn.Module) -> Generator[None]:
+    """The model as it predicts, not as it trains; every layer's own mode comes back afterwards, whatever happens."""
+    modules, token, switches = list(model.modules()), object(), Switches.now()
+    try:
+        try:
+            _hold(modules, token)
+            with torch.inference_mode(False):
+                yield
+        except RuntimeError as error:  # PyTorch's own clearing up can fail over what an interrupt left undone
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
+            raise
+        finally:
+            _let_go(modules, token)
+            switches.restore()
+    finally:
+        _let_go(modules, token)
+        switches.restore()
+
+
+def _hold(modules: Sequence[nn.Module], token: object) -> None:
+    """Take modules out of training mode on behalf of `token`."""
+    with _LOCK:
+        for module in modules:
+            if module.training or module in _HELD:
+                _HELD.setdefault(module, set()).add(token)
+                module.training = False
+
+
+def _let_go(modules: Sequence[nn.Module], token: object) -> None:
+    """Put back into training mode what nobody else holds."""
+    with _LOCK:
+        for module in modules:
+            holders = _HELD.get(module)
+            if holders is not None:
+                holders.discard(token)
+                if not holders:
+                    module.training = True
+                    del _HELD[module]
