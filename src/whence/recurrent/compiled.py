@@ -9,15 +9,22 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+
+from whence.recurrent.cache import is_our_file, kernel_folder
+
+PATIENCE = 30  # seconds in which a compiler must have done its work, which takes one or two
 
 # Sums in any order and no traps, so that loops become vector instructions. Not -ffast-math: a library linked with that switches
 # the whole process to numbers without subnormals as soon as it is loaded. NaN stays NaN, so that it cannot pass for a result.
@@ -50,37 +57,46 @@ def built(source: str, dtype: torch.dtype) -> Built:
         return Built(None, f"WHENCE_COMPILED is {os.environ['WHENCE_COMPILED']}")
     if dtype not in PRECISIONS:
         return Built(None, f"there are no kernels for {dtype}")
-    words = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    try:
+        words = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    except ValueError as error:
+        return Built(None, f"CC is {os.environ['CC']!r}, which cannot be read: {error}")
     compiler = shutil.which(words[0])
     if compiler is None:
         return Built(None, f"there is no C compiler {words[0]}")
     name, numbers = PRECISIONS[dtype]
     text = b"".join((files("whence.recurrent") / part).read_bytes() for part in ("numbers.h", "matrices.h", "layer.h", source))
-    defines = (*(f"-D{each}" for each in numbers), f"-DNAME(x)=x##_{name}")
-    key = hashlib.sha256(text + repr((FLAGS, defines, compiler, platform.machine(), _processor())).encode()).hexdigest()[:16]
+    command = (compiler, *words[1:], *FLAGS, *(f"-D{each}" for each in numbers), f"-DNAME(x)=x##_{name}")
     try:
-        path = _cache() / f"{Path(source).stem}-{name}-{key}.so"
+        folder, why_temporary = kernel_folder()
+        path = folder / f"{Path(source).stem}-{name}-{_key(text, command)}.so"
         if not _is_whole(path):
-            _compile([compiler, *words[1:]], text, defines, path)
-        return Built(ctypes.CDLL(str(path)), f"built by {Path(compiler).name}")
+            _compile(command, text, path)
+        note = f", for this process alone: {why_temporary}" if why_temporary else ""
+        return Built(ctypes.CDLL(str(path)), f"built by {Path(compiler).name}{note}")
+    except subprocess.TimeoutExpired:
+        return Built(None, f"{Path(compiler).name} had not built it after {PATIENCE} s")
     except subprocess.SubprocessError:
         return Built(None, f"it could not be built by {Path(compiler).name}")
     except OSError as error:
         return Built(None, f"it could not be built: {error}")
 
 
+def _key(text: bytes, command: Sequence[str]) -> str:
+    """Whatever a library depends on: its source, the compiler and its flags, and the processor it is built for."""
+    compiler = os.stat(command[0])
+    parts = (command, compiler.st_size, compiler.st_mtime_ns, platform.machine(), _processor())
+    return hashlib.sha256(text + repr(parts).encode()).hexdigest()[:16]
+
+
 def _is_whole(path: Path) -> bool:
-    """Whether a library is as it was built: loading a damaged one would end the process."""
+    """Whether a library is ours and as it was built: loading a damaged one would end the process."""
+    digest = path.with_suffix(".sha256")
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest() == path.with_suffix(".sha256").read_text(encoding="utf-8")
+        is_ours = is_our_file(path) and is_our_file(digest)
+        return is_ours and hashlib.sha256(path.read_bytes()).hexdigest() == digest.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return False
-
-
-def _cache() -> Path:
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "whence" / "kernels"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _processor() -> str:
@@ -92,13 +108,36 @@ def _processor() -> str:
     return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
 
 
-def _compile(compiler: Sequence[str], text: bytes, defines: tuple[str, ...], path: Path) -> None:
+def _compile(command: Sequence[str], text: bytes, path: Path) -> None:
+    """Build a library; a compiler that hangs is not asked again for an hour, neither here nor by the next process."""
+    hung = path.parent / f"{Path(command[0]).name}-{_key(b'', command[:1])}.hung"
+    if is_our_file(hung) and time.time() - hung.stat().st_mtime < 3600:
+        raise subprocess.TimeoutExpired(command, PATIENCE)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         source, made = Path(folder) / "kernel.c", Path(folder) / "kernel.so"
         source.write_bytes(text)
-        command = [*compiler, *FLAGS, *defines, str(source), "-o", str(made), "-lm"]
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        try:
+            _run([*command, str(source), "-o", str(made), "-lm"])
+        except subprocess.TimeoutExpired:
+            hung.touch()
+            raise
         digest = made.with_suffix(".sha256")
         digest.write_text(hashlib.sha256(made.read_bytes()).hexdigest(), encoding="utf-8")
+        for each in (made, digest):
+            each.chmod(0o600)  # whatever the umask says, nobody else may write to it
         os.replace(made, path)
         os.replace(digest, path.with_suffix(".sha256"))
+
+
+def _run(command: Sequence[str]) -> None:
+    """Run a compiler, and end it with all that it started where it takes too long."""
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True) as process:
+        try:
+            status = process.wait(PATIENCE)
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if status:
+        raise subprocess.CalledProcessError(status, command)
