@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from whence.errors import InputError, ModelError
-from whence.methods.embedded import EmbeddedForward
+from whence.methods.embedded import EmbeddedForward, rows_of
 from whence.methods.predicting import predicting
 from whence.methods.target import describe
 from whence.models.pipeline import Pipeline
@@ -66,9 +66,8 @@ def batches(pipeline: Pipeline, cuts: Sequence[Cut], *, size: int) -> Iterator[t
         more: dict[str, Any] = {}
         if _takes_lengths(pipeline.module):
             more["lengths"] = torch.tensor([len(each) for each in ids], device="cpu")
-        with torch.no_grad():
-            embedded = embedding(padded)
-        yield rows, EmbeddedForward(pipeline.module, embedded, (), more, ids=(padded,), tables=(embedding.weight,))
+        vectors = rows_of(embedding, padded)
+        yield rows, EmbeddedForward(pipeline.module, vectors, (), more, ids=(padded,), tables=(embedding.weight.detach(),))
 
 
 def scores_of(pipeline: Pipeline, forward: EmbeddedForward, embedded: Tensor | None = None) -> Tensor:

@@ -185,16 +185,25 @@ class EmbeddedForward(Forward):
         """Call the model with the ids, and give it these tensors for the vectors that it looks up."""
         ids = [None if each is None else each.clone() for each in self.ids]  # a model may write into them
 
+        unused = {number for number, table in enumerate(self.tables) if table is not None}
+
         def vectors(weight: Tensor, places: Tensor, number: int) -> Tensor | None:
             table, tensor = self.tables[number], tensors[number]
-            if table is None or weight.data_ptr() != table.data_ptr():
+            if table is None or not is_same_table(weight, table):
                 return None
+            unused.discard(number)
             whole = places.shape == tensor.shape[:-1] and places.is_contiguous() and bool((places.flatten().diff() == 1).all())
             return tensor if whole else tensor.reshape(-1, tensor.shape[-1])[places.clamp(min=0)]
 
         positional = [tensor if own is None else own for tensor, own in zip(tensors, ids, strict=True)]
         with Followed(ids, vectors):
-            return self.model(*positional, *self.args, **(self.kwargs or {}))
+            output = self.model(*positional, *self.args, **(self.kwargs or {}))
+        if unused:
+            raise InputError(
+                f"the model did not look up the ids of inputs[{min(unused)}] in its nn.Embedding: it computes with them in "
+                "another way, which cannot be followed; embed first, and explain the embedding's output"
+            )
+        return output
 
 
 def embedded(
@@ -208,13 +217,13 @@ def embedded(
 ) -> EmbeddedForward:
     """The forward pass of a model that is given ids: their table is found, or that of the layer of that name taken."""
     ids = tuple(None if each.is_floating_point() else each.detach().contiguous().clone() for each in inputs)
-    names = {each.data_ptr(): key for key, each in model.named_parameters(remove_duplicate=False)}
     wanted = None if name is None else _table(model, name)
-    met: list[dict[int, Tensor]] = [{} for _ in inputs]
+    met: list[list[Tensor]] = [[] for _ in inputs]
 
     def note(weight: Tensor, places: Tensor, number: int) -> None:
-        if wanted is None or weight.data_ptr() == wanted.data_ptr():
-            met[number][weight.data_ptr()] = weight
+        is_wanted = wanted is None or is_same_table(weight, wanted)
+        if is_wanted and not any(is_same_table(weight, each) for each in met[number]):
+            met[number].append(weight)
 
     given = [None if each is None else each.clone() for each in ids]
     positional = [each if own is None else own for each, own in zip(inputs, given, strict=True)]
@@ -225,7 +234,7 @@ def embedded(
         if any(met) or "embed first" in str(error):
             raise
         raise InputError(f"inputs are whole numbers, and {error}; embed first, or explain the embedding's output") from error
-    tables = tuple(None if own is None else _only(met[n], n, names) for n, own in enumerate(ids))
+    tables = tuple(None if own is None else _only(met[n], n, model) for n, own in enumerate(ids))
     vectors = tuple(
         each if own is None or table is None else F.embedding(own, table).detach()
         for each, own, table in zip(inputs, ids, tables, strict=True)
@@ -233,20 +242,41 @@ def embedded(
     return EmbeddedForward(model, vectors[0] if single else vectors, args, kwargs, ids=ids, tables=tables)
 
 
+def is_same_table(one: Tensor, other: Tensor) -> bool:
+    """Whether two weights are the same rows; a parametrised one is made anew each time it is asked for."""
+    if one.shape != other.shape or one.dtype != other.dtype or one.device != other.device:
+        return False
+    return one.data_ptr() == other.data_ptr() or torch.equal(one, other)
+
+
+def rows_of(layer: nn.Embedding, ids: Tensor) -> Tensor:
+    """The rows that a layer looks up, before whatever a subclass or a hook makes of them; its weights stay as they are."""
+    rows = F.embedding(ids, layer.weight.detach())
+    if layer.max_norm is None:
+        return rows
+    norm = torch.linalg.vector_norm(rows, layer.norm_type, dim=-1, keepdim=True)
+    return torch.where(norm > layer.max_norm, rows * (layer.max_norm / (norm + 1e-7)), rows)  # as PyTorch does it in place
+
+
+def _tables(model: nn.Module) -> dict[str, Tensor]:
+    return {key: each.weight for key, each in model.named_modules() if isinstance(each, (nn.Embedding, nn.EmbeddingBag))}
+
+
 def _table(model: nn.Module, name: str) -> Tensor:
-    known = {key: each for key, each in model.named_modules() if isinstance(each, (nn.Embedding, nn.EmbeddingBag))}
+    known = _tables(model)
     if name not in known:
         raise InputError(f"there is no nn.Embedding {name!r}; the model has {', '.join(known) or 'none'}")
-    return known[name].weight
+    return known[name]
 
 
-def _only(met: Mapping[int, Tensor], number: int, names: Mapping[int, str]) -> Tensor:
+def _only(met: Sequence[Tensor], number: int, model: nn.Module) -> Tensor:
     if len(met) != 1:
-        layers = ", ".join(names.get(each, "a table").removesuffix(".weight") for each in met)
+        named = _tables(model)
+        layers = ", ".join(next((key for key in named if is_same_table(named[key], each)), "a table") for each in met)
         raise InputError(
             f"the ids of inputs[{number}] go into {len(met)} layers ({layers}); name one by embedding="
             if met
             else f"inputs[{number}] are whole numbers, but the model looks them up in no nn.Embedding; relevance needs numbers "
             "that can carry it: embed first, or explain the embedding's output"
         )
-    return next(iter(met.values()))
+    return met[0]

@@ -1,7 +1,7 @@
 """The derivative of a score by the inputs, also through cuDNN's recurrent layers as they predict."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from whence.errors import InputError, TargetError
 from whence.methods.forward import Forward
 from whence.methods.method import is_time_first
 from whence.methods.predicting import predicting
-from whence.methods.target import Selection, Target, batch_axes, require_scores, select
+from whence.methods.target import Selection, Target, batch_axes, likeliest_first, mixed_samples, require_scores, select
 
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
@@ -44,17 +44,6 @@ class DifferentiableRecurrence(TorchFunctionMode):
         )
 
 
-def _holds_samples(scores: Tensor, axis: int, inputs: Sequence[Tensor]) -> bool:
-    """Whether the last slice of an output along an axis depends on the last slice of each input alone, as a sample does."""
-    size = scores.shape[axis]
-    if size == 1:
-        return False  # nothing to tell by
-    found = torch.autograd.grad(scores.select(axis, -1).sum(), list(inputs), retain_graph=True, materialize_grads=True)
-    return all(
-        any(each.shape[a] == size and not each.narrow(a, 0, size - 1).any() for a in range(each.dim())) for each in found
-    )
-
-
 def gradients(forward: Forward, target: Target, *, direction: int | None = None) -> tuple[list[Tensor], Tensor, Selection]:
     """The derivative of the explained scores by every input (K, *shape), and those scores (K, B).
 
@@ -66,17 +55,84 @@ def gradients(forward: Forward, target: Target, *, direction: int | None = None)
             output = forward.run([tensor.clone() for tensor in tensors])  # a model may write into its input
             output = target(output) if callable(target) else output
         scores = require_scores(output, target, inputs=tensors)
-        if not scores.requires_grad:
-            raise TargetError("the score does not depend on the inputs, so there is nothing to explain")
         picks = None if callable(target) else target
         axes = batch_axes(scores, picks, inputs=tensors, time_first=is_time_first(forward.model))
-        likely = (
-            [axis for axis in axes if axis is not None and _holds_samples(scores, axis, tensors)] if len(axes) > 1 else axes
-        )
-        selection = select(scores, picks, batch_axis=likely[0] if likely else axes[0])
-        rows = [
-            torch.autograd.grad((mask * scores).sum(), tensors, retain_graph=True, materialize_grads=True)
-            for mask in selection.mask
-        ]
-    found = [torch.stack(each) for each in zip(*rows, strict=True)]
+        axis = _batch_axis(scores, axes, tensors, forward.owners)
+        selection = select(scores, picks, batch_axis=axis)
+        rows = [_derivative((mask * scores).sum(), tensors) for mask in selection.mask]
+        found = [torch.stack(each) for each in zip(*rows, strict=True)]
+        signs = _signs((len(rows),), scores)
+        chosen, plain = torch.tensordot(signs, selection.mask, 1), [torch.tensordot(signs, each, 1) for each in found]
+        if not _are_separate(scores, axis, chosen, plain, tensors, forward.owners):
+            raise mixed_samples(scores, axes, tensors)
     return found, selection.scores(scores).detach(), selection._replace(target=target) if callable(target) else selection
+
+
+def _derivative(total: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The derivative of a number by every input; refused where it depends on none of them."""
+    if total.requires_grad:
+        found = cast(Sequence[Tensor | None], torch.autograd.grad(total, tensors, retain_graph=True, allow_unused=True))
+        if any(each is not None for each in found):
+            return [torch.zeros_like(x) if each is None else each for x, each in zip(tensors, found, strict=True)]
+    raise TargetError("the score does not depend on the inputs, so there is nothing to explain")
+
+
+def _batch_axis(
+    scores: Tensor, axes: Sequence[int | None], tensors: Sequence[Tensor], owners: Sequence[Tensor | None]
+) -> int | None:
+    """The axis of an output along which its samples lie, where there are several that it may be."""
+    if len(axes) > 1:
+        chosen = _signs(scores.shape, scores)
+        plain = _derivative((chosen * scores).sum(), tensors)
+        for axis in likeliest_first(axes, scores):
+            if _are_separate(scores, axis, chosen, plain, tensors, owners):
+                return axis
+    return axes[0]
+
+
+def _are_separate(
+    scores: Tensor,
+    axis: int | None,
+    chosen: Tensor,
+    plain: Sequence[Tensor],
+    tensors: Sequence[Tensor],
+    owners: Sequence[Tensor | None],
+) -> bool:
+    """Whether every sample's score depends on that sample of each input alone, in the same order; at one more derivative.
+
+    `plain` is the derivative of Σ_b f_b, with f_b the sum of `chosen` · `scores` over a sample. Where samples are separate, the
+    derivative of Σ_b w_b f_b is w_b times as large in sample b, exactly so for powers of two. What leaks from a sample with a
+    large w into one with a small w shows.
+    """
+    if axis is None or scores.shape[axis] == 1:
+        return True
+    weights = _weights(scores.shape[axis], scores.device)
+    weighted = _derivative((_along(weights, axis, scores) * chosen * scores).sum(), tensors)
+    return all(_is_scaled(*each, weights) for each in zip(plain, weighted, owners, strict=True))
+
+
+def _signs(shape: Sequence[int], like: Tensor) -> Tensor:
+    """+1 and −1 by chance, so that scores which sum to a constant do not cancel; the same on every call."""
+    drawn = torch.randint(2, tuple(shape), generator=torch.Generator().manual_seed(0), device="cpu")
+    return (1 - 2 * drawn).to(like)
+
+
+def _weights(count: int, device: torch.device) -> Tensor:
+    """A power of two for every sample, all different as far as they reach, and the same on every call."""
+    generator = torch.Generator().manual_seed(0)
+    exponents = torch.cat([torch.randperm(25, generator=generator, device="cpu") for _ in range(-(-count // 25))])[:count] - 12
+    return torch.pow(2.0, exponents.double()).to(device)
+
+
+def _along(weights: Tensor, axis: int, like: Tensor) -> Tensor:
+    return weights.view([-1 if each == axis else 1 for each in range(like.dim())]).to(like)
+
+
+def _is_scaled(plain: Tensor, weighted: Tensor, owner: Tensor | None, weights: Tensor) -> bool:
+    """Whether a derivative (*shape) is scaled by the weights along some axis, or by those of the samples that own its rows."""
+    if owner is not None:
+        factors = [_along(weights[owner.long() - 1], 0, plain)]
+    else:
+        factors = [_along(weights, axis, plain) for axis in range(plain.dim()) if plain.shape[axis] == len(weights)]
+    rounding = 1e3 * torch.finfo(plain.dtype).eps * plain.abs().max()
+    return any(bool(((weighted / factor - plain).abs() <= rounding).all()) for factor in factors) or not weighted.any()

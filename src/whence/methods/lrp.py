@@ -19,7 +19,7 @@ from whence.interpreter.trace import Value, leaves_of, mapped
 from whence.methods.forward import Forward
 from whence.methods.method import is_time_first
 from whence.methods.predicting import predicting
-from whence.methods.target import Selection, Target, batch_axes, describe, require_scores, select
+from whence.methods.target import Selection, Target, batch_axes, likeliest_first, mixed_samples, require_scores, select
 from whence.result import Result
 from whence.rules.equations import Product, Rules, Stabiliser
 
@@ -221,8 +221,7 @@ class LRP:
         required = required_steps(recorder.trace, value)
         picks = None if callable(target) else target
         axes = batch_axes(scores, picks, inputs=leaves, time_first=is_time_first(forward.model))
-        # The likeliest first, but an axis of size 1, and no axis at all, would pass for anything.
-        for axis in sorted(axes, key=lambda axis: axis is None or scores.shape[axis] == 1):
+        for axis in likeliest_first(axes, scores):
             count = 1 if axis is None else scores.shape[axis]
             samples = find_samples(
                 recorder.trace,
@@ -234,9 +233,4 @@ class LRP:
             if samples is not None:
                 selection = select(scores, picks, batch_axis=axis)
                 return (selection._replace(target=target) if callable(target) else selection), samples, value
-        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in leaves)
-        raise InputError(
-            f"the model returned {describe(scores)} for inputs of shape {shapes}, and no axis of the inputs holds "
-            f"{scores.shape[axes[0] or 0]} samples that do not influence each other, in that order; explain one sample "
-            "at a time, or pick one number per sample with target=lambda output: ..."
-        )
+        raise mixed_samples(scores, axes, leaves)

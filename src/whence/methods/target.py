@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.errors import TargetError
+from whence.errors import InputError, TargetError
 
 Target = (
     int | Sequence[int] | Tensor | tuple[int | str, int | str] | Callable[[Any], Tensor] | Literal["predicted", "all"] | None
@@ -98,6 +98,21 @@ def batch_axes(output: Tensor, target: Target, *, inputs: Sequence[Tensor], time
     if output.dim() == 1 and not sequences:
         return [0, None] if target is None else [None, 0]
     return [0]
+
+
+def likeliest_first(axes: Sequence[int | None], output: Tensor) -> list[int | None]:
+    """Axes in the order in which to try them: one of size 1, or no axis at all, would pass for anything and comes last."""
+    return sorted(axes, key=lambda axis: axis is None or output.shape[axis] == 1)
+
+
+def mixed_samples(output: Tensor, axes: Sequence[int | None], inputs: Sequence[Tensor]) -> InputError:
+    """The error for a model whose samples influence each other, or come out in another order."""
+    shapes = ", ".join(str(tuple(tensor.shape)) for tensor in inputs)
+    return InputError(
+        f"the model returned {describe(output)} for inputs of shape {shapes}, and no axis of the inputs holds "
+        f"{output.shape[axes[0] or 0]} samples that do not influence each other, in that order; explain one sample "
+        "at a time, or pick one number per sample with target=lambda output: ..."
+    )
 
 
 def select(output: Tensor, target: Target, *, batch_axis: int | None) -> Selection:

@@ -1,0 +1,113 @@
+"""Embeddings that are more than a table (subclasses, hooks, parametrisations, renormed rows): scores are the module's own."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+from torch.nn.utils.parametrizations import weight_norm
+from torch.testing import assert_close
+
+from whence import LRP, GradientXInput, InputError, Pipeline, explain, relevance
+from whence.text.tokenizer import TreebankTokenizer
+from whence.text.vocabulary import Vocabulary
+
+WORDS = Vocabulary(["good", "bad", "film"])
+
+
+class Scaled(nn.Embedding):
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input) * 3.0
+
+
+class Halved(nn.Module):
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight * 0.5
+
+
+class OneHot(nn.Embedding):
+    def forward(self, input: Tensor) -> Tensor:
+        return nn.functional.one_hot(input, self.num_embeddings).to(self.weight) @ self.weight
+
+
+def hooked() -> nn.Embedding:
+    layer = nn.Embedding(4, 6)
+    layer.register_forward_hook(lambda module, args, output: output.tanh())
+    return layer
+
+
+def parametrised() -> nn.Embedding:
+    layer = nn.Embedding(4, 6)
+    parametrize.register_parametrization(layer, "weight", Halved())
+    return layer
+
+
+EMBEDDINGS: dict[str, Callable[[], Any]] = {
+    "plain": lambda: nn.Embedding(4, 6),
+    "padding": lambda: nn.Embedding(4, 6, padding_idx=1),
+    "subclass": lambda: Scaled(4, 6),
+    "hook": hooked,
+    "parametrised": parametrised,
+    "weight norm": lambda: weight_norm(nn.Embedding(4, 6)),
+    "renormed": lambda: nn.Embedding(4, 6, max_norm=0.5),
+    "renormed by another norm": lambda: nn.Embedding(4, 6, max_norm=0.5, norm_type=1.0),
+}
+
+
+class Reader(nn.Module):
+    def __init__(self, words: nn.Embedding) -> None:
+        super().__init__()
+        self.words, self.gru, self.out = words, nn.GRU(6, 5, batch_first=True), nn.Linear(5, 2)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.out(self.gru(self.words(ids))[0][:, -1])
+
+
+def reader(kind: str) -> Reader:
+    torch.manual_seed(0)
+    return Reader(EMBEDDINGS[kind]()).double()
+
+
+@pytest.mark.parametrize("method", [LRP(), GradientXInput()], ids=str)
+@pytest.mark.parametrize("kind", EMBEDDINGS)
+def test_explained_scores_are_the_modules_own(kind: str, method: Any) -> None:
+    model = reader(kind)
+    explanation = explain(Pipeline(model, TreebankTokenizer(), WORDS, ("no", "yes")), "good film, bad", method=method)
+    ids = torch.tensor([WORDS.ids(["good", "film", ",", "bad"])])
+    result = relevance(reader(kind), ids, target="predicted", method=method)
+    expected = reader(kind)(ids)[0]
+    assert_close(torch.tensor(list(explanation.scores.values()), dtype=torch.float64), expected)
+    assert_close(result.score[0], expected.max())
+    assert_close(torch.tensor(explanation.relevance, dtype=torch.float64), result.relevance.sum(-1)[0])
+    if isinstance(method, LRP):
+        assert_close(sum(explanation.relevance) + sum(explanation.absorbed.values()), explanation.score)
+
+
+def test_explaining_leaves_rows_that_are_renormed_in_place() -> None:
+    model = reader("renormed")
+    before = model.words.weight.detach().clone()
+    explain(Pipeline(model, TreebankTokenizer(), WORDS, ("no", "yes")), "good film")
+    assert model.words.weight.equal(before)
+
+
+def test_two_parametrised_tables_are_told_apart() -> None:
+    class Two(Reader):
+        def __init__(self) -> None:
+            super().__init__(parametrised())
+            self.more = parametrised()
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.out(self.gru(self.words(ids) + self.more(ids) + self.words(ids))[0][:, -1])
+
+    with pytest.raises(InputError, match=r"go into 2 layers \(words, more\)"):
+        relevance(Two(), torch.tensor([[1, 2]]), target=0)
+    relevance(Two(), torch.tensor([[1, 2]]), target=0, embedding="more").check()
+
+
+@pytest.mark.parametrize("method", [LRP(), GradientXInput()], ids=str)
+def test_an_embedding_that_looks_nothing_up_is_refused_with_that_reason(method: Any) -> None:
+    pipeline = Pipeline(Reader(OneHot(4, 6)), TreebankTokenizer(), WORDS, ("no", "yes"))
+    with pytest.raises(InputError, match="did not look up the ids"):
+        explain(pipeline, "good film", method=method)
