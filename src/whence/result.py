@@ -47,9 +47,7 @@ class Result:
 
     def __repr__(self) -> str:
         """The shapes and sums rather than all the numbers."""
-        several = isinstance(self.relevance, tuple) and not isinstance(self.relevance, PackedSequence)
-        found: Any = self.relevance if several else (self.relevance,)
-        shapes = ", ".join(str(tuple((each.data if isinstance(each, PackedSequence) else each).shape)) for each in found)
+        shapes = ", ".join(str(tuple(each.shape)) for each in _tensors(self.relevance))
         lines = [f"Result of {self.method}: relevance {shapes}", f"  score      {_short(self.score)}"]
         if self.explained is not None:
             lines.append(f"  relevance  {_short(self.explained)}")

@@ -32,6 +32,8 @@ CustomRule = Callable[[Call, Any], Tensor | Sequence[Tensor]]
 class Custom(Rule):
     """A rule that a user wrote: relevance of the output in, relevance of each tensor argument on the record out."""
 
+    is_users = True
+
     def __init__(self, rule: CustomRule) -> None:
         self.rule = rule
 

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch._C._functorch import maybe_current_level
+from torch.overrides import TorchFunctionMode, resolve_name
 
+from whence.errors import NoRuleError, WhenceError
 from whence.interpreter.gates import spelled_out
 from whence.interpreter.layers import Layers
 from whence.interpreter.names import is_in_place, name_of, positional
-from whence.interpreter.rule import NoRule, Refused, Rule, Unruled
-from whence.interpreter.sweep import no_rule
+from whence.interpreter.rule import NoRule, Refused, Rule, Unruled, first_line, no_rule
 from whence.interpreter.table import CONSTANT, FORM, LIKE, REWRITES, TABLE, UNCHANGED
 from whence.interpreter.trace import Arguments, Step, Trace, Value, leaves_of, mapped, values_of
 from whence.rules.equations import Product
@@ -54,10 +55,32 @@ class Recorder(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        try:
+            return self._follow(func, args, kwargs or {})
+        except WhenceError:
+            raise
+        except Exception as error:
+            func(*args, **(kwargs or {}))  # where the call itself is wrong, it says so here, in its own words
+            raise self._unfollowed(func, leaves_of((args, kwargs or {})), error) from error
+
+    def _unfollowed(self, func: Callable[..., Any], leaves: Sequence[Any], error: Exception) -> NoRuleError:
+        """The error for a call that the model can make, but that could not be recorded."""
+        where = f"called in {self._layers.current!r}" if self._layers.current else "called in the model itself"
+        if maybe_current_level() is not None or any(isinstance(leaf, Tensor) and leaf.is_nested for leaf in leaves):
+            return NoRuleError(
+                f"{resolve_name(func) or name_of(func)} ({where}) is inside torch.func's vmap, grad or jvp, or works on nested "
+                "tensors: there, calls cannot be followed; write that part without, or use method=whence.GradientXInput()"
+            )
+        return no_rule(
+            func, self._layers.current, f"the model can make this call, but recording it failed: {first_line(error)}"
+        )
+
+    def _follow(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a call and put it on the record, if it has anything to do with the explained inputs."""
         name = name_of(func)
         if name in FORM:
-            return func(*args, **(kwargs or {}))
-        args, kwargs = positional(args, kwargs or {})
+            return func(*args, **kwargs)
+        args, kwargs = positional(args, kwargs)
         if name in LIKE:
             args = (args[0], *(torch.empty_like(arg) if isinstance(arg, Tensor) else arg for arg in args[1:]))
         tensors = [leaf for leaf in leaves_of((args, kwargs)) if isinstance(leaf, Tensor)]

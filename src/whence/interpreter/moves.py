@@ -100,7 +100,14 @@ def moves_rows(step: Step) -> bool:
     return step.name == "pack_padded_sequence"
 
 
+def cast(x: Any, *kind: Any, **more: Any) -> Back | None:
+    """Another precision or device: relevance keeps the precision that it came in."""
+    return (lambda r: [r.to(x.tensor.device)]) if isinstance(x, Value) else None
+
+
+CASTS = "to type double float half bfloat16 type_as cpu cuda".split()
 WRITTEN: dict[str, Callable[..., Back | None]] = {
+    **dict.fromkeys(CASTS, cast),
     **dict.fromkeys(("reshape", "view", "flatten", "squeeze", "unsqueeze", "contiguous", "clone", "dropout"), reshaped),
     **dict.fromkeys(("transpose", "swapaxes"), transposed),
     **dict.fromkeys(("cat", "concat", "concatenate"), joined),

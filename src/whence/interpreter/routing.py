@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from whence.interpreter.moves import way_back
+from whence.interpreter.moves import CASTS, way_back
 from whence.interpreter.rule import Arriving, FanIn, Graph, NoRule, Refused, Rule, graph_of
 from whence.interpreter.samples import Owners, completed
 from whence.interpreter.trace import Step, Value, leaves_of, tensors_of
@@ -14,9 +14,8 @@ from whence.interpreter.trace import Step, Value, leaves_of, tensors_of
 if TYPE_CHECKING:
     from whence.interpreter.sweep import Sweep
 
-CASTS = ("to", "type", "double", "float", "half", "bfloat16", "type_as", "cpu", "cuda")
 # These put numbers of their own where nothing was moved to.
-FILLS = {"unfold", "pad", "masked_fill", "where", "setitem", "scatter", "index_fill", "pad_packed_sequence", "tril", "triu"}
+FILLS = set("unfold pad constant_pad_nd masked_fill where setitem scatter index_fill pad_packed_sequence tril triu".split())
 
 
 OVERWRITES = ("setitem", "scatter", "index_put", "index_copy")
@@ -145,7 +144,10 @@ def loses_elements(step: Step) -> bool:
         value: torch.arange(1, value.tensor.numel() + 1, device=value.tensor.device).double().view(value.tensor.shape)
         for value in sources
     }
-    result = step.again(lambda value: numbers[value] if value in numbers else torch.zeros_like(value.tensor).double())
+    result = step.again(
+        lambda value: numbers[value] if value in numbers else torch.zeros_like(value.tensor).double(),
+        lambda constant: torch.zeros_like(constant).double(),
+    )
     kept = floats(result)[0].unique()
     return any(len(kept[kept > 0]) < number.numel() for number in numbers.values())
 

@@ -5,12 +5,15 @@ calls, it is the pair `q` (relevance per unit of the sum, so a term with value v
 stabiliser and of δ·bias that each of the sum's N lower neurons gets). All carry a leading axis K, one entry per target.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.overrides import resolve_name
 
+from whence.errors import NoRuleError, WhenceError
+from whence.interpreter.names import name_of
 from whence.interpreter.trace import Step, Value, tensors_of
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ class Rule:
     """One kind of call. The defaults are those of an elementwise operation that ends a sum (an activation, a product)."""
 
     in_sum = False
+    is_users = False  # whether a user wrote it
 
     def run(self, step: Step) -> Any:
         """Compute the call's result, keeping in `step.saved` what `sweep` will need."""
@@ -87,8 +91,12 @@ class Graph(NamedTuple):
 
     def adjoint(self, arriving: Sequence[Tensor | None]) -> list[Tensor]:
         """Carry (K, *output shape) back to (K, *input shape) for every input."""
-        outputs, grads = zip(*((out, r) for out, r in zip(self.outputs, arriving, strict=True) if r is not None), strict=True)
-        single = len(grads[0]) == 1
+        targets = next(len(r) for r in arriving if r is not None)
+        pairs = [(out, r) for out, r in zip(self.outputs, arriving, strict=True) if r is not None and out.requires_grad]
+        if not pairs:  # constants alone, as after y[:] = 0
+            return [x.new_zeros(targets, *x.shape) for x in self.inputs]
+        outputs, grads = zip(*pairs, strict=True)
+        single = targets == 1
         found = torch.autograd.grad(
             outputs,
             list(self.inputs),
@@ -101,19 +109,25 @@ class Graph(NamedTuple):
 
     def covered(self) -> list[Tensor]:
         """For every output, which part of it comes from an input: 1, or 0 for a constant's, or a half where both tie."""
-        with torch.enable_grad():
-            probes = [torch.ones_like(out, requires_grad=True) for out in self.outputs]
-            back = torch.autograd.grad(self.outputs, list(self.inputs), probes, create_graph=True, materialize_grads=True)
-            reached = torch.stack([each.sum() for each in back]).sum()
-            return list(torch.autograd.grad(reached, probes, materialize_grads=True))
+        return self._probed([torch.ones_like(x) for x in self.inputs])
 
     def touched(self, marked: Sequence[Tensor]) -> list[Tensor]:
         """For every output, where it changes with the marked elements of the inputs (same shapes, 1 where marked)."""
+        return [each != 0 for each in self._probed(marked)]
+
+    def _probed(self, marked: Sequence[Tensor]) -> list[Tensor]:
+        """The derivative times the marks, for every output; 0 for one that is a constant."""
+        live = [out for out in self.outputs if out.requires_grad]
+        if not live:
+            return [torch.zeros_like(out) for out in self.outputs]
         with torch.enable_grad():
-            probes = [torch.ones_like(out, requires_grad=True) for out in self.outputs]
-            back = torch.autograd.grad(self.outputs, list(self.inputs), probes, create_graph=True, materialize_grads=True)
+            probes = [torch.ones_like(out, requires_grad=True) for out in live]
+            back = torch.autograd.grad(live, list(self.inputs), probes, create_graph=True, materialize_grads=True)
             reached = torch.stack([(each * mark).sum() for each, mark in zip(back, marked, strict=True)]).sum()
-            return [each != 0 for each in torch.autograd.grad(reached, probes, materialize_grads=True)]
+            if not reached.requires_grad:  # every derivative is 0: all was written over
+                return [torch.zeros_like(out) for out in self.outputs]
+            found = iter(torch.autograd.grad(reached, probes, materialize_grads=True))
+        return [next(found) if out.requires_grad else torch.zeros_like(out) for out in self.outputs]
 
 
 def graph_of(step: Step) -> tuple[Any, Graph]:
@@ -147,3 +161,26 @@ class Unruled(Rule):
 
     def owners(self, step: Step, owners: "Owners") -> Sequence[Tensor]:
         return [torch.zeros_like(value.tensor, dtype=torch.float64) for value in step.outputs]  # the trail is lost here
+
+
+def no_rule(function: Callable[..., Any], layer: str, reason: str = "") -> NoRuleError:
+    """The error for a call without a rule: which function, in which layer, why, and what to do."""
+    name = resolve_name(function) or f"torch.{name_of(function)}"
+    where = f"called in {layer!r}" if layer else "called in the model itself"
+    because = f": {reason}" if reason else ""
+    return NoRuleError(
+        f"no rule for {name} ({where}){because}. Add one with @whence.handles({name}), "
+        "or use a method that needs no rules, such as method=whence.GradientXInput()."
+    )
+
+
+def unforeseen(step: Step, error: RuntimeError) -> RuntimeError:
+    """An error on the way back as one that names the call; our own errors, and those of a user's rule, stay as they are."""
+    if isinstance(error, WhenceError) or step.rule.is_users:
+        return error
+    return no_rule(step.function, step.layer, f"relevance could not be handed back through it ({first_line(error)})")
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in one line."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from whence.errors import InputError
+from whence.interpreter.rule import unforeseen
 from whence.interpreter.trace import Step, Trace, Value
 
 
@@ -137,6 +138,8 @@ def follow(trace: Trace, starts: Sequence[Tensor], count: int, required: Set[Ste
                 if required is None or step in required:
                     raise
                 owners.update((value, torch.zeros_like(value.tensor, dtype=torch.float64)) for value in step.outputs)
+            except RuntimeError as error:
+                raise unforeseen(step, error) from error
     return owners
 
 

@@ -1,20 +1,18 @@
 """The way back: relevance from the score through every step to the inputs, with a ledger of what stopped on the way."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.overrides import resolve_name
 
-from whence.errors import InputError, NoRuleError
+from whence.errors import InputError
 from whence.interpreter.activations import Softmax
 from whence.interpreter.gates import Product
-from whence.interpreter.moves import moves_rows
-from whence.interpreter.names import name_of
+from whence.interpreter.moves import CASTS, moves_rows
 from whence.interpreter.routing import Routing
-from whence.interpreter.rule import Arriving, FanIn, NoRule
+from whence.interpreter.rule import Arriving, FanIn, NoRule, no_rule, unforeseen
 from whence.interpreter.samples import Samples
 from whence.interpreter.trace import Step, Trace, Value
 from whence.rules.equations import Rules, absorbed_by_stabiliser, coefficient, share, sign
@@ -70,7 +68,10 @@ class Sweep:
             arriving = [self._stopped(value, each) for value, each in zip(step.outputs, arriving, strict=True)]
             if all(each is None for each in arriving):
                 continue
-            step.rule.sweep(step, arriving, self)
+            try:
+                step.rule.sweep(step, arriving, self)
+            except RuntimeError as error:
+                raise unforeseen(step, error) from error
         ended = [self._stopped(leaf, self._arriving.pop(leaf, None)) for leaf in self.trace.leaves]
         found = [None if each is None else each.r for each in ended]
         return [
@@ -106,8 +107,9 @@ class Sweep:
             raise InputError(
                 f"epsilon=0 divides by zero: a weighted sum in {step.layer or 'the model'!r} is exactly 0; use epsilon > 0"
             )
-        # behind a change of precision relevance arrives in the other one
-        given = Arriving(*(None if each is None else each.to(value.tensor.dtype) for each in (r, q, s)))
+        # behind a change of precision relevance arrives in the other one; what only passes a cast need not be rounded to it
+        is_cast = value.step is not None and value.step.name in CASTS
+        given = Arriving(*(each if each is None or is_cast else each.to(value.tensor.dtype) for each in (r, q, s)))
         self._arriving[value] += given
         if self.audit:
             self._note(step, -self.samples.totals(self.held(value, given), value))
@@ -223,14 +225,3 @@ def required_steps(trace: Trace, start: Value) -> set[Step]:
             except NoRule as reason:
                 raise no_rule(step.function, step.layer, str(reason)) from None
     return steps
-
-
-def no_rule(function: Callable[..., Any], layer: str, reason: str = "") -> NoRuleError:
-    """The error for a call without a rule: which function, in which layer, why, and what to do."""
-    name = resolve_name(function) or f"torch.{name_of(function)}"
-    where = f"called in {layer!r}" if layer else "called in the model itself"
-    because = f": {reason}" if reason else ""
-    return NoRuleError(
-        f"no rule for {name} ({where}){because}. Add one with @whence.handles({name}), "
-        "or use a method that needs no rules, such as method=whence.GradientXInput()."
-    )

@@ -21,7 +21,8 @@ ROUTING = """
     cat concat concatenate stack hstack vstack dstack split split_with_sizes tensor_split chunk unbind getitem select narrow
     index_select gather take take_along_dim masked_select flip roll rot90 transpose swapaxes swapdims movedim moveaxis permute
     t T mT H mH adjoint reshape view view_as reshape_as flatten unflatten ravel squeeze unsqueeze expand expand_as
-    broadcast_to repeat repeat_interleave tile atleast_2d contiguous clone to type double float type_as cpu cuda alias positive
+    broadcast_to repeat repeat_interleave tile atleast_2d contiguous clone to type double float half bfloat16 type_as cpu
+    cuda alias positive
     where masked_fill pad constant_pad_nd setitem copy index_copy index_fill tril triu diagonal unfold pack_padded_sequence
     pad_packed_sequence broadcast_tensors
 """.split()

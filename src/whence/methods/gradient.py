@@ -11,7 +11,16 @@ from whence.errors import InputError, TargetError
 from whence.methods.forward import Forward
 from whence.methods.method import is_time_first
 from whence.methods.predicting import predicting
-from whence.methods.target import Selection, Target, batch_axes, likeliest_first, mixed_samples, require_scores, select
+from whence.methods.target import (
+    INDEPENDENT,
+    Selection,
+    Target,
+    batch_axes,
+    likeliest_first,
+    mixed_samples,
+    require_scores,
+    select,
+)
 
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
@@ -74,7 +83,7 @@ def _derivative(total: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
         found = cast(Sequence[Tensor | None], torch.autograd.grad(total, tensors, retain_graph=True, allow_unused=True))
         if any(each is not None for each in found):
             return [torch.zeros_like(x) if each is None else each for x, each in zip(tensors, found, strict=True)]
-    raise TargetError("the score does not depend on the inputs, so there is nothing to explain")
+    raise TargetError(INDEPENDENT)
 
 
 def _batch_axis(

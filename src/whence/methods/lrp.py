@@ -19,7 +19,16 @@ from whence.interpreter.trace import Value, leaves_of, mapped
 from whence.methods.forward import Forward
 from whence.methods.method import is_time_first
 from whence.methods.predicting import predicting
-from whence.methods.target import Selection, Target, batch_axes, likeliest_first, mixed_samples, require_scores, select
+from whence.methods.target import (
+    INDEPENDENT,
+    Selection,
+    Target,
+    batch_axes,
+    likeliest_first,
+    mixed_samples,
+    require_scores,
+    select,
+)
 from whence.result import Result
 from whence.rules.equations import Product, Rules, Stabiliser
 
@@ -70,6 +79,13 @@ def _ask_for(sweep: Sweep, at: str | None, middle: Sequence[Any]) -> None:
         raise InputError(f"the layer {at!r} gives no tensor to explain: {given}")
     sweep.stops = {leaf: None for leaf in leaves_of(middle) if isinstance(leaf, Value)}
     sweep.goes_on = len(middle) > 1
+
+
+def _lie_along(axis: int | None, scores: Value, samples: Samples) -> bool:
+    """Whether the samples of the scores lie along an axis; refused where the scores are nobody's, made of constants alone."""
+    if samples.owners is not None and not samples.owners[scores].any():
+        raise TargetError(INDEPENDENT)
+    return samples.count == 1 or samples.axis_of(scores) == axis
 
 
 def _pairs(found: Sequence[Tensor], sweep: Sweep) -> Iterable[tuple[Tensor, Value]]:
@@ -217,7 +233,7 @@ class LRP:
         scores = require_scores(output, target, inputs=leaves)
         value = recorder.value_of(scores)
         if value is None or not value.is_live:
-            raise TargetError("the score does not depend on the inputs, so there is nothing to explain")
+            raise TargetError(INDEPENDENT)
         required = required_steps(recorder.trace, value)
         picks = None if callable(target) else target
         axes = batch_axes(scores, picks, inputs=leaves, time_first=is_time_first(forward.model))
@@ -228,7 +244,7 @@ class LRP:
                 count,
                 known=forward.owners,
                 required=required,
-                accept=lambda samples, axis=axis: samples.count == 1 or samples.axis_of(value) == axis,
+                accept=lambda samples, axis=axis: _lie_along(axis, value, samples),
             )
             if samples is not None:
                 selection = select(scores, picks, batch_axis=axis)

@@ -15,6 +15,9 @@ Target = (
 )
 
 
+INDEPENDENT = "the score does not depend on the inputs, so there is nothing to explain"
+
+
 class Selection(NamedTuple):
     """The explained scores: one mask over the output per target (K), and the output's batch axis."""
 
