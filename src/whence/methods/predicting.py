@@ -15,7 +15,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 # Modules out of training mode for now, and the explanations that need it; in several threads the last one sets them back.
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
 _HELD: WeakKeyDictionary[nn.Module, set[object]] = WeakKeyDictionary()
 
 
@@ -37,23 +37,20 @@ class Switches(NamedTuple):
             torch._C._pop_torch_function_stack()
         for mode in self.modes[len(modes) :]:
             torch._C._push_on_torch_function_stack(mode)
-        for _ in range(_vmaps() - self.vmaps):
+        while _vmaps() > self.vmaps:
             torch._C._vmapmode_decrement_nesting()
         torch._C._set_grad_enabled(self.grad)
 
 
 def _vmaps() -> int:
-    """How deep in vmap this thread is; only entering tells."""
-    try:
-        return torch._C._vmapmode_increment_nesting() - 1
-    finally:
-        torch._C._vmapmode_decrement_nesting()
+    """How deep in vmap this thread is: only entering and leaving tells, on one line, lest an interrupt come in between."""
+    return min(torch._C._vmapmode_increment_nesting(), torch._C._vmapmode_decrement_nesting())
 
 
 @contextmanager
 def predicting(model: nn.Module) -> Generator[None]:
     """The model as it predicts, not as it trains; every layer's own mode comes back afterwards, whatever happens."""
-    modules, token, switches = list(model.modules()), object(), Switches.now()
+    modules, token, switches, is_restored = list(model.modules()), object(), Switches.now(), False
     try:
         try:
             _hold(modules, token)
@@ -64,11 +61,18 @@ def predicting(model: nn.Module) -> Generator[None]:
                 raise error.__context__ from None
             raise
         finally:
-            _let_go(modules, token)
-            switches.restore()
+            _restore(modules, token, switches)
+            is_restored = True
     finally:
-        _let_go(modules, token)
-        switches.restore()
+        if not is_restored:
+            _restore(modules, token, switches)
+
+
+def _restore(modules: Sequence[nn.Module], token: object, switches: Switches) -> None:
+    _let_go(modules, token)
+    switches.restore()
+    while _LOCK._is_owned():  # pyright: ignore - an interrupt can come before the lock is given back
+        _LOCK.release()
 
 
 def _hold(modules: Sequence[nn.Module], token: object) -> None:
