@@ -106,9 +106,15 @@ def _aligned(text: str, start: int, end: int) -> list[Token]:
     piece = text[start:end].translate(_MARKS)
     found: list[Token] = []
     place = 0
+    ahead: dict[
+        str, int
+    ] = {}  # where each spelling comes next; looked for once until that is passed, so the whole stays linear
     for word in _nltk().tokenize(piece):
-        spellings = [word, '"'] if word in ("``", "''") else [word]
-        places = [(at, spelling) for spelling in spellings if (at := piece.find(spelling, place)) >= 0]
+        spellings = (word, '"') if word in ("``", "''") else (word,)
+        for spelling in spellings:
+            if 0 <= ahead.get(spelling, 0) < max(place, 1):
+                ahead[spelling] = _next_place(piece, spelling, place)
+        places = [(ahead[spelling], spelling) for spelling in spellings if ahead[spelling] >= 0]
         if not places:
             continue
         at, spelling = min(places)
@@ -116,6 +122,10 @@ def _aligned(text: str, start: int, end: int) -> list[Token]:
         found.append(Token(start + at, start + at + len(spelling), form_of(word)))
         place = at + len(spelling)
     return found + _leftover(piece, place, len(piece), start)
+
+
+def _next_place(piece: str, spelling: str, place: int) -> int:
+    return piece.find(spelling, place)
 
 
 def _leftover(piece: str, place: int, end: int, offset: int) -> list[Token]:
