@@ -2,11 +2,13 @@
 
 import math
 import warnings
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_sequence
+from torch.overrides import TorchFunctionMode
 
 from tests.models import BiLSTM, Tagger
 from whence import LRP, ConservationError, GradientXInput, InputError, SensitivityAnalysis, TargetError, WeightsError, relevance
@@ -249,3 +251,59 @@ def test_a_result_prints_its_sums(model: BiLSTM, x: Tensor) -> None:
     assert "relevance (2, 6, 4)" in printed
     assert "lstm.l0.bias" in printed
     assert len(printed.splitlines()) < 12
+
+
+class Reader(nn.Module):
+    """A large table of words, of which a text needs few."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.out = nn.Embedding(2**15, 8), nn.Linear(8, 2)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.out(self.words(ids).sum(1))
+
+
+class Summed(TorchFunctionMode):
+    """Notes how many numbers are summed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") == "sum":
+            self.sizes.append(args[0].numel())
+        return func(*args, **(kwargs or {}))
+
+
+def test_large_weights_are_looked_at_again_only_when_they_changed() -> None:
+    model, ids = Reader(), torch.tensor([[1, 2, 3]])
+    with Summed() as first:
+        relevance(model, ids, target=0)
+    assert max(first.sizes) == model.words.weight.numel()
+    with Summed() as second:
+        relevance(model, ids, target=0)
+    assert max(second.sizes) < 1000
+    with torch.no_grad():
+        model.words.weight[9, 0] = math.nan
+    with pytest.raises(WeightsError, match=r"words.weight\[9, 0\] is nan"):
+        relevance(model, ids, target=0)
+
+
+@pytest.mark.parametrize("method", [LRP(), GradientXInput()], ids=str)
+def test_a_weight_that_was_spoilt_behind_pytorchs_back_is_named(method: Any) -> None:
+    model, ids = Reader(), torch.tensor([[1, 2, 3]])
+    relevance(model, ids, target=0, method=method)
+    model.words.weight.data[2, 1] = math.nan
+    with pytest.raises(WeightsError, match=r"words.weight\[2, 1\] is nan"):
+        relevance(model, ids, target=0, method=method)
+
+
+def test_a_derivative_that_is_not_finite_is_refused() -> None:
+    class Root(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            return super().forward(input * 0).sub(self.bias).abs().sqrt()
+
+    with pytest.raises(InputError, match="derivative is not finite"):
+        relevance(Root(4, 2), torch.randn(3, 4), target=0, method=GradientXInput())

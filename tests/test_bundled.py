@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 import whence
 from whence.data.sst import read_split
@@ -58,3 +59,11 @@ def test_a_negator_flips_with_what_it_negates(negative: str, positive: str) -> N
     found = [whence.explain(pipeline, text, target="very negative") for text in (negative, positive)]
     one, other = (next(r for t, r in zip(e.tokens, e.relevance, strict=True) if t in ("not", "n't", "never")) for e in found)
     assert one > 0 > other
+
+
+def test_a_model_is_explained_by_its_name() -> None:
+    assert whence.explain("sst-bilstm", "a fine film") == whence.explain(whence.load("sst-bilstm"), "a fine film")
+    with pytest.raises(whence.ModelError, match="there is no model 'sst-bilst'"):
+        whence.explain("sst-bilst", "a fine film")
+    with pytest.raises(whence.InputError, match="the pipeline is a Linear"):
+        whence.explain(nn.Linear(2, 2), "a fine film")  # pyright: ignore

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass, replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any, NamedTuple, cast, overload
 
 import torch
@@ -18,6 +19,7 @@ from whence.methods.embedded import EmbeddedForward
 from whence.methods.lrp import LRP
 from whence.methods.method import Method
 from whence.methods.target import Target
+from whence.models.bundled import load_any
 from whence.models.pipeline import Pipeline
 from whence.result import Result
 
@@ -26,7 +28,7 @@ BATCH = 256
 
 @overload
 def explain(  # pyright: ignore[reportOverlappingOverload] - a string is no list of texts here
-    pipeline: Pipeline,
+    pipeline: Pipeline | str | Path,
     texts: str,
     *,
     target: str | int | Sequence[str | int] = ...,
@@ -35,7 +37,7 @@ def explain(  # pyright: ignore[reportOverlappingOverload] - a string is no list
 ) -> Explanation: ...
 @overload
 def explain(
-    pipeline: Pipeline,
+    pipeline: Pipeline | str | Path,
     texts: Sequence[Text],
     *,
     target: str | int | Sequence[str | int] = ...,
@@ -43,7 +45,7 @@ def explain(
     encoders: bool = ...,
 ) -> list[Explanation]: ...
 def explain(
-    pipeline: Pipeline,
+    pipeline: Pipeline | str | Path,
     texts: str | Sequence[Text],
     *,
     target: str | int | Sequence[str | int] = "predicted",
@@ -51,6 +53,8 @@ def explain(
     encoders: bool = False,
 ) -> Explanation | list[Explanation]:
     """Explain a text, or a list of them in batches; a tuple in the list is a text whose words are cut already.
+
+    `pipeline`: one that was loaded or made, or the name or folder of one; loading it once is faster for many calls.
 
     `target`: a class by name or number, a list with one for every text, `"predicted"`, or `"all"`, which gives one explanation
     per class for every text, in order. `encoders=True` also keeps what came through each direction of a bidirectional layer.
@@ -60,6 +64,10 @@ def explain(
     """
     if method is not None and (isinstance(method, (str, type)) or not hasattr(method, "relevance")):
         raise InputError(f"method is {method!r}; give a method with its settings, such as method=whence.LRP()")
+    if isinstance(pipeline, (str, Path)):
+        pipeline = load_any(pipeline)
+    if not isinstance(pipeline, Pipeline):
+        raise InputError(f"the pipeline is a {type(pipeline).__name__}; give a whence.Pipeline, or a model by name or folder")
     if not isinstance(texts, (str, Sequence)):
         raise InputError(f"texts is a {type(texts).__name__}; give a string or a list of strings")
     single = isinstance(texts, str)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
+from torch.utils.weak import WeakIdKeyDictionary
 
 from whence.errors import InputError, WeightsError
 from whence.methods.embedded import embedded
@@ -80,11 +81,15 @@ def relevance(
     if lengths is not None:
         result = relevance_by_length(forward, target, method, lengths)
         return result.by_step() if by_step else result
-    require_finite(tensors)
-    if isinstance(method, LRP):
-        return method.relevance(forward, target, at=at, memory=memory, by_step=by_step)
-    result = method.relevance(forward, target)
-    return result.by_step() if by_step else result
+    try:
+        require_finite(tensors)
+        if isinstance(method, LRP):
+            return method.relevance(forward, target, at=at, memory=memory, by_step=by_step)
+        result = method.relevance(forward, target)
+        return result.by_step() if by_step else result
+    except InputError:
+        _require_finite_weights(model, anew=True)  # where the relevance is not finite, weights that are not come first
+        raise
 
 
 def _followed(model: Any) -> nn.Module:
@@ -156,20 +161,39 @@ def _explained_tensors(inputs: Inputs) -> tuple[Tensor, ...]:
     return tuple(tensors)
 
 
-def _require_finite_weights(model: nn.Module) -> None:
-    """A sum shows a NaN or infinity at a tenth of the price of looking at every number; a GPU is waited for once."""
+def _require_finite_weights(model: nn.Module, *, anew: bool = False) -> None:
+    """Refuse weights that are not finite; large ones that have not changed since they were last looked at are trusted.
+
+    A sum shows a NaN or infinity at a tenth of the price of looking at every number; a GPU is waited for once.
+    """
     found = [(name, each) for name, each in (*model.named_parameters(), *model.named_buffers()) if each.is_floating_point()]
+    unknown = [(name, each) for name, each in found if anew or _FINITE.get(each) != _state(each)]
     totals: dict[torch.device, Tensor] = {}
-    for _, tensor in found:
+    for _, tensor in unknown:
         total = tensor.detach().sum()
         totals[tensor.device] = totals[tensor.device] + total if tensor.device in totals else total
-    if all(math.isfinite(total.item()) for total in totals.values()):
-        return
-    for name, tensor in found:
-        # a buffer may hold the infinities of a mask
-        wrong = ~tensor.isfinite() if isinstance(tensor, nn.Parameter) else tensor.isnan()
-        if wrong.any():
-            place = wrong.nonzero()[0].tolist()
-            raise WeightsError(
-                f"{name}{place} is {tensor[tuple(place)].item()}; the model's weights must be finite: was its training cut off?"
-            )
+    if not all(math.isfinite(total.item()) for total in totals.values()):
+        for name, tensor in unknown:
+            _require_finite(name, tensor)
+    _FINITE.update((tensor, _state(tensor)) for _, tensor in unknown if tensor.numel() >= LARGE)
+
+
+def _require_finite(name: str, tensor: Tensor) -> None:
+    # a buffer may hold the infinities of a mask
+    wrong = ~tensor.isfinite() if isinstance(tensor, nn.Parameter) else tensor.isnan()
+    if wrong.any():
+        place = wrong.nonzero()[0].tolist()
+        raise WeightsError(
+            f"{name}{place} is {tensor[tuple(place)].item()}; the model's weights must be finite: was its training cut off?"
+        )
+
+
+LARGE = 2**18  # numbers, from which on looking at them again takes longer than explaining a sentence
+# Large weights that were finite, each with its state at that time. Writing by .data does not show in it, but then relevance
+# is not finite either, and all weights are looked at anew.
+_FINITE = WeakIdKeyDictionary()
+
+
+def _state(tensor: Tensor) -> object:
+    """What changes when a tensor is written to; nothing is equal to that of one that does not count its changes."""
+    return object() if tensor.is_inference() else (tensor.data_ptr(), tensor._version)

@@ -1,5 +1,6 @@
 """The derivative of a score by the inputs, also through cuDNN's recurrent layers as they predict."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -70,6 +71,8 @@ def gradients(forward: Forward, target: Target, *, direction: int | None = None)
         selection = select(scores, picks, batch_axis=axis)
         rows = [_derivative((mask * scores).sum(), tensors) for mask in selection.mask]
         found = [torch.stack(each) for each in zip(*rows, strict=True)]
+        if not all(math.isfinite(each.sum().item()) or bool(each.isfinite().all()) for each in found):
+            raise InputError("the score's derivative is not finite: the model divides by zero, or its numbers grow too large")
         signs = _signs((len(rows),), scores)
         chosen, plain = torch.tensordot(signs, selection.mask, 1), [torch.tensordot(signs, each, 1) for each in found]
         if not _are_separate(scores, axis, chosen, plain, tensors, forward.owners):
