@@ -7,6 +7,7 @@ So nothing is changed outside the `try`, and restoring is tried twice, each time
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from traceback import clear_frames
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -56,16 +57,24 @@ def predicting(model: nn.Module) -> Generator[None]:
             _hold(modules, token)
             with torch.inference_mode(False):
                 yield
-        except RuntimeError as error:  # PyTorch's own clearing up can fail over what an interrupt left undone
-            if isinstance(error.__context__, KeyboardInterrupt):
-                raise error.__context__ from None
-            raise
+        except (KeyboardInterrupt, RuntimeError) as error:
+            interrupt = _interrupt_in(error)
+            if interrupt is None:
+                raise
+            clear_frames(interrupt.__traceback__)  # what PyTorch still had to put back, it puts back now and not after us
+            raise interrupt from None
         finally:
             _restore(modules, token, switches)
             is_restored = True
     finally:
         if not is_restored:
             _restore(modules, token, switches)
+
+
+def _interrupt_in(error: BaseException) -> BaseException | None:
+    """The interrupt that an error is, or over whose leftovers PyTorch's clearing up failed."""
+    found = error if isinstance(error, KeyboardInterrupt) else error.__context__
+    return found if isinstance(found, KeyboardInterrupt) else None
 
 
 def _restore(modules: Sequence[nn.Module], token: object, switches: Switches) -> None:
