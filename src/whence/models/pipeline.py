@@ -5,6 +5,7 @@ import json
 import re
 import stat
 import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,15 +150,15 @@ def _vocabulary(path: Path, content: bytes) -> Vocabulary:
 
 def _weights(path: Path, content: bytes, module: nn.Module) -> dict[str, Tensor]:
     """The weights, each of them once, finite and of the shape the module has."""
-    keys = _header_keys(path, content)
+    expected = {name: tensor.shape for name, tensor in module.state_dict().items()}
+    counts = Counter(_header_keys(path, content))
+    wrong = sorted(name for name in {*counts, *expected} if counts[name] != 1 or name not in expected)
+    if wrong:
+        raise ModelError(f"{path} does not hold each weight of the architecture once: {', '.join(wrong)[:200]}")
     try:
         found = load(content)
     except Exception as error:
         raise ModelError(f"{path} is no safetensors file: {error}") from None
-    expected = {name: tensor.shape for name, tensor in module.state_dict().items()}
-    if len(keys) != len(set(keys)) or set(found) != set(expected):
-        wrong = sorted(set(found) ^ set(expected)) or sorted({key for key in keys if keys.count(key) > 1})
-        raise ModelError(f"{path} does not hold each weight of the architecture once: {', '.join(wrong)[:200]}")
     for name, tensor in found.items():
         if tensor.shape != expected[name] or not tensor.is_floating_point():
             raise ModelError(
