@@ -1,6 +1,7 @@
 """Pipelines: explained, saved, loaded, and refused when their files are not right."""
 
 import json
+import random
 import struct
 import time
 from collections.abc import Callable
@@ -244,6 +245,48 @@ def test_the_same_name_very_often_is_refused_soon(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=rf"does not hold each weight of the architecture once: {name}$"):
         load_pipeline(tmp_path)
     assert time.process_time() - start < 15  # comparing each name with each takes a minute
+
+
+LONG = "x" * 10**6
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            lambda d: (d / "config.json").write_bytes(random.Random(0).randbytes(10**6)),
+            r"config.json is not utf-8 text \(byte ",
+        ),
+        (lambda d: (d / "config.json").write_text(f'"{LONG}"'), "is no pipeline's"),
+        (
+            lambda d: edited(d / "config.json", lambda c: c["architecture"].update({LONG: 1})),
+            "unexpected keyword argument 'xxx",
+        ),
+        (lambda d: edited(d / "config.json", lambda c: c["architecture"].update(hidden=LONG)), "hidden is 'xxx"),
+        (lambda d: edited(d / "config.json", lambda c: c["architecture"].update(hidden=[LONG] * 50)), r"hidden is \['xxx"),
+        (lambda d: edited(d / "config.json", lambda c: c["architecture"].update(cell={LONG: LONG})), r"cell is \{'xxx"),
+        (lambda d: edited(d / "config.json", lambda c: c.update(tokenizer=LONG)), "tokenizer is 'xxx"),
+        (lambda d: edited(d / "config.json", lambda c: c.update(classes=[LONG, LONG, "b"])), "a list of different names"),
+        (lambda d: (d / "vocabulary.txt").write_text(LONG), "must hold different tokens"),
+        (
+            lambda d: with_weights(d / "model.safetensors", lambda w: w.update({LONG: torch.ones(1)})),
+            "each weight .* once: xxx",
+        ),
+    ],
+)
+def test_a_message_quotes_little_of_a_file(tmp_path: Path, spoil: Callable[[Path], object], message: str) -> None:
+    make().save(tmp_path)
+    spoil(tmp_path)
+    with pytest.raises(ModelError, match=message) as caught:
+        load_pipeline(tmp_path)
+    assert len(str(caught.value)) < 400 + len(str(tmp_path))
+
+
+def test_a_message_quotes_little_of_a_name() -> None:
+    for call in (lambda: whence.load(LONG), lambda: Pipeline(OwnModel(), TreebankTokenizer(), Vocabulary(WORDS), (LONG, LONG))):
+        with pytest.raises(ModelError, match="xxx") as caught:
+            call()
+        assert len(str(caught.value)) < 400
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

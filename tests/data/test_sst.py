@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from whence.data import download
 from whence.data.sst import SPLITS, find_sst, parse_tree, read_split, read_trees
+from whence.data.vectors import read_vectors
 from whence.errors import DataError
 
 
@@ -50,6 +51,20 @@ def test_a_tree_is_a_sentence_and_its_phrases() -> None:
 def test_a_broken_tree_says_where(line: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         parse_tree(line)
+
+
+@pytest.mark.parametrize("line", ["({} a)", "(2 a {})", "(2 a) {}"])
+def test_a_message_quotes_little_of_a_line(line: str) -> None:
+    with pytest.raises(DataError, match=r"column \d+: (the word )?'xxx.*x…'") as caught:
+        parse_tree(line.format("x" * 10**6))
+    assert len(str(caught.value)) < 200
+
+
+def test_a_message_quotes_little_of_a_file_of_vectors(tmp_path: Path) -> None:
+    (tmp_path / "vectors.txt").write_text(f"good 1 {'x' * 10**6}\n", encoding="utf-8")
+    with pytest.raises(DataError, match="holds no word vectors: could not convert string to float: 'xxx") as caught:
+        read_vectors(tmp_path / "vectors.txt")
+    assert len(str(caught.value)) < 300 + len(str(tmp_path))
 
 
 @settings(max_examples=1000)

@@ -41,10 +41,10 @@ def parse_tree(line: str) -> Tree:
     for match in _PIECES.finditer(line.strip("\r\n ")):
         piece, column = match.group(), match.start() + 1
         if spans and not open_spans:
-            raise DataError(f"column {column}: {piece!r} stands behind the end of the tree")
+            raise DataError(f"column {column}: {_quoted(piece)} stands behind the end of the tree")
         if expects_label:
             if len(piece) != 1 or piece not in "01234":
-                raise DataError(f"column {column}: {piece!r} is no label; every phrase starts with one of 0 to 4")
+                raise DataError(f"column {column}: {_quoted(piece)} is no label; every phrase starts with one of 0 to 4")
             spans.append([len(tokens), -1, int(piece)])
             open_spans.append(spans[-1])
             expects_label = False
@@ -59,12 +59,16 @@ def parse_tree(line: str) -> Tree:
             span[1] = len(tokens)
         else:
             if not open_spans or open_spans[-1][0] != len(tokens) or open_spans[-1][1] == -2:
-                raise DataError(f"column {column}: the word {piece!r} does not stand alone in a phrase of its own")
+                raise DataError(f"column {column}: the word {_quoted(piece)} does not stand alone in a phrase of its own")
             tokens.append(piece.lower())
             open_spans[-1][1] = -2
     if expects_label or open_spans or not spans:
         raise DataError("the tree ends before its last ')'" if spans or expects_label else "the line holds no tree")
     return Tree(tuple(tokens), tuple((start, end, label) for start, end, label in spans))
+
+
+def _quoted(piece: str) -> str:
+    return repr(piece) if len(piece) <= 100 else repr(f"{piece[:100]}…")
 
 
 def read_trees(path: Path) -> list[Tree]:

@@ -16,12 +16,13 @@ def read_vectors(path: Path) -> tuple[list[str], NDArray[np.float64]]:
             with np.load(path) as file:
                 words, vectors = [str(word) for word in file["words"]], file["vectors"].astype(np.float64)
         else:
-            rows = [line.rstrip("\n").split(" ") for line in path.open(encoding="utf-8")]
+            with path.open(encoding="utf-8") as file:
+                rows = [line.rstrip("\n").split(" ") for line in file]
             words, vectors = [row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows])
     except FileNotFoundError:
         raise DataError(f"{path} does not exist; --vectors takes a text of words and numbers, or an npz") from None
     except Exception as error:  # whatever a broken archive makes NumPy and zipfile raise
-        raise DataError(f"{path} holds no word vectors: {error}") from None
+        raise DataError(f"{path} holds no word vectors: {str(error)[:200]}") from None
     if vectors.ndim != 2 or len(words) != len(vectors) or not np.isfinite(vectors).all():
         raise DataError(f"{path} holds no word vectors: {len(words)} words and an array of shape {vectors.shape}")
     return words, vectors

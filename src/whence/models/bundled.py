@@ -8,6 +8,7 @@ from typing import Any
 
 from whence.errors import ModelError
 from whence.models.pipeline import Pipeline, load_pipeline
+from whence.models.quoting import quoted
 
 NAMES = ("sst-bilstm", "sst-bigru", "sst-char-gru")
 
@@ -23,7 +24,9 @@ def load_any(model: str | Path) -> Pipeline:
         return load_pipeline(directory(str(model)), name=str(model))
     if os.path.isdir(model):  # False, not an error, for a name that no file can have
         return load_pipeline(model)
-    raise ModelError(f"there is no model {str(model)!r}; bundled are {', '.join(NAMES)}, or give the folder of a saved one")
+    raise ModelError(
+        f"there is no model {quoted(str(model))}; bundled are {', '.join(NAMES)}, or give the folder of a saved one"
+    )
 
 
 def records() -> dict[str, dict[str, Any]]:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from whence.errors import ModelError
 from whence.models.classifier import CELLS, Architecture, RecurrentClassifier
 from whence.models.files import write_whole
+from whence.models.quoting import quoted, shortened
 from whence.text.tokenizer import TOKENIZERS, Tokenizer
 from whence.text.vocabulary import UNKNOWN, Vocabulary
 
@@ -39,7 +40,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         names = list(self.classes)
         if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
-            raise ModelError(f"classes are {self.classes!r}; give different names, one for each score")
+            raise ModelError(f"classes are {quoted(self.classes)}; give different names, one for each score")
 
     def save(self, directory: str | Path) -> None:
         """Write the pipeline's three files; each appears whole or not at all."""
@@ -74,8 +75,10 @@ def load_pipeline(directory: str | Path, *, name: str | None = None) -> Pipeline
         config = json.loads(config_bytes)
         settings, classes, tokenizer = config["architecture"], config["classes"], config["tokenizer"]
         architecture = Architecture(**settings)
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{folder / 'config.json'} is not {error.encoding} text (byte {error.start})") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelError(f"{folder / 'config.json'} is no pipeline's: {error!r}") from None
+        raise ModelError(f"{folder / 'config.json'} is no pipeline's: {shortened(repr(error))}") from None
     _require_sensible(folder, architecture, classes, tokenizer)
     vocabulary = _vocabulary(folder / "vocabulary.txt", vocabulary_bytes)
     if len(vocabulary) != architecture.vocabulary:
@@ -116,11 +119,13 @@ def _require_sensible(folder: Path, architecture: Architecture, classes: Any, to
     for name, largest in sizes.items():
         size = getattr(architecture, name)
         if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= largest:
-            raise ModelError(f"{folder / 'config.json'}: {name} is {size!r}; it must be a whole number from 1 to {largest}")
+            raise ModelError(
+                f"{folder / 'config.json'}: {name} is {quoted(size)}; it must be a whole number from 1 to {largest}"
+            )
     if not isinstance(architecture.cell, str) or architecture.cell not in CELLS:
-        raise ModelError(f"{folder / 'config.json'}: cell is {architecture.cell!r}; known are {', '.join(CELLS)}")
+        raise ModelError(f"{folder / 'config.json'}: cell is {quoted(architecture.cell)}; known are {', '.join(CELLS)}")
     if not isinstance(tokenizer, str) or tokenizer not in TOKENIZERS:
-        raise ModelError(f"{folder / 'config.json'}: tokenizer is {tokenizer!r}; known are {', '.join(TOKENIZERS)}")
+        raise ModelError(f"{folder / 'config.json'}: tokenizer is {quoted(tokenizer)}; known are {', '.join(TOKENIZERS)}")
     names = cast(Sequence[Any], classes)
     if not isinstance(classes, list) or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise ModelError(f"{folder / 'config.json'}: classes must be a list of different names")
@@ -154,11 +159,11 @@ def _weights(path: Path, content: bytes, module: nn.Module) -> dict[str, Tensor]
     counts = Counter(_header_keys(path, content))
     wrong = sorted(name for name in {*counts, *expected} if counts[name] != 1 or name not in expected)
     if wrong:
-        raise ModelError(f"{path} does not hold each weight of the architecture once: {', '.join(wrong)[:200]}")
+        raise ModelError(f"{path} does not hold each weight of the architecture once: {shortened(', '.join(wrong))}")
     try:
         found = load(content)
     except Exception as error:
-        raise ModelError(f"{path} is no safetensors file: {error}") from None
+        raise ModelError(f"{path} is no safetensors file: {shortened(error)}") from None
     for name, tensor in found.items():
         if tensor.shape != expected[name] or not tensor.is_floating_point():
             raise ModelError(
@@ -184,7 +189,7 @@ def _header_keys(path: Path, content: bytes) -> list[str]:
         json.loads(content[8 : 8 + size], object_pairs_hook=top)
         return keys
     except (struct.error, ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is no safetensors file: {error}") from None
+        raise ModelError(f"{path} is no safetensors file: {shortened(error)}") from None
 
 
 def fingerprint(pipeline: Pipeline) -> str:
