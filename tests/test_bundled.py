@@ -1,5 +1,7 @@
 """The bundled models do what their cards say."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,17 @@ def test_a_bundled_model_explains(name: str) -> None:
     assert explanation.predicted in ("negative", "very negative")
     assert max(explanation.relevance) > 0 > min(explanation.relevance)
     assert sum(explanation.relevance) + sum(explanation.absorbed.values()) == pytest.approx(explanation.score, abs=1e-4)
+
+
+def test_a_first_explanation_does_not_wait_for_pytorchs_compiler() -> None:
+    code = (
+        "import sys, whence\n"
+        "whence.explain(whence.load('sst-bilstm'), 'a fine film')\n"
+        "print(*[name for name in sys.modules if name.startswith('torch._dynamo')])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "\n"
 
 
 def test_all_together_are_small_and_carry_a_card() -> None:

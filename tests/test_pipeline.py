@@ -5,6 +5,7 @@ import random
 import struct
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,21 @@ def test_a_saved_pipeline_comes_back(tmp_path: Path) -> None:
         "model.safetensors",
         "vocabulary.txt",
     ]
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+def test_loading_changes_no_bit_of_the_weights_and_draws_nothing(tmp_path: Path, cell: str) -> None:
+    pipeline = make(cell)
+    pipeline.save(tmp_path)
+    before = torch.get_rng_state()
+    again = whence.load(tmp_path)
+    assert torch.get_rng_state().equal(before)
+    found, expected = again.module.state_dict(), pipeline.module.state_dict()
+    assert list(found) == list(expected)
+    assert all(found[name].equal(expected[name]) and found[name].device.type == "cpu" for name in expected)
+    assert all(parameter.requires_grad for parameter in again.module.parameters())
+    assert not any(module.training for module in again.module.modules())
+    assert whence.explain(again, TEXTS) == [replace(each, model=again.name) for each in whence.explain(pipeline, TEXTS)]
 
 
 def edited(path: Path, change: Callable[[dict], object]) -> None:

@@ -29,11 +29,12 @@ class Architecture:
 class RecurrentClassifier(nn.Module):
     """The final states of both directions, side by side, and a linear layer without bias on them."""
 
-    def __init__(self, architecture: Architecture) -> None:
+    def __init__(self, architecture: Architecture, *, vectors: Tensor | None = None) -> None:
+        """`vectors` (V, E) become the embedding's weights, in place of random ones."""
         super().__init__()
         self.architecture = architecture
         sizes = architecture
-        self.embedding = nn.Embedding(sizes.vocabulary, sizes.embedding)
+        self.embedding = nn.Embedding(sizes.vocabulary, sizes.embedding, _weight=vectors)
         self.encoder = CELLS[sizes.cell](sizes.embedding, sizes.hidden, batch_first=True, bidirectional=True)
         self.head = nn.Linear(2 * sizes.hidden, sizes.classes, bias=False)
 

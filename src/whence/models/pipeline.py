@@ -85,14 +85,20 @@ def load_pipeline(directory: str | Path, *, name: str | None = None) -> Pipeline
         raise ModelError(
             f"{folder / 'vocabulary.txt'} has {len(vocabulary)} tokens; config.json says {architecture.vocabulary}"
         )
-    with torch.device("meta"):
-        module = RecurrentClassifier(architecture)
+    module = _empty(architecture)
     module.load_state_dict(_weights(folder / "model.safetensors", weight_bytes, module), assign=True)
     hashes = {"vocabulary.txt": _sha256(vocabulary_bytes), "model.safetensors": _sha256(weight_bytes)}
     if config.get("sha256", hashes) != hashes:
         raise ModelError(f"the files in {folder} do not belong together: one is not the one that config.json was written with")
     record = cast(dict[str, Any], config.get("training") or {})
     return Pipeline(module.eval(), TOKENIZERS[tokenizer](), vocabulary, tuple(classes), name or folder.name, record)
+
+
+def _empty(architecture: Architecture) -> RecurrentClassifier:
+    """A classifier without weights, ready to be given them."""
+    with torch.device("meta"):
+        vectors = torch.empty(architecture.vocabulary, architecture.embedding)  # random ones would import torch._dynamo, 1 s
+        return RecurrentClassifier(architecture, vectors=vectors)
 
 
 def _sha256(content: bytes) -> str:
