@@ -4,20 +4,19 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from whence.errors import ModelError
+from whence.models.checkpoint import read_checkpoint, write_checkpoint
 from whence.models.classifier import RecurrentClassifier
-from whence.models.files import write_whole
+from whence.models.quoting import shortened
 
 Phrases = Sequence[tuple[Sequence[int], int]]  # ids and label
 
@@ -200,7 +199,8 @@ class Trainer:
     @property
     def settings(self) -> str:
         """What a run must share with another to go on where that one stopped."""
-        return f"{self.module.architecture}, {self.recipe}, data and start {self.start}"
+        shared = {**self.module.architecture.settings(), **asdict(self.recipe), "data and start": self.start}
+        return ", ".join(f"{name} {value}" for name, value in shared.items())
 
     @property
     def steps_per_epoch(self) -> int:
@@ -243,27 +243,22 @@ class Trainer:
         tensors |= {f"average.{n}": t for n, t in enumerate(self.average.weights)}
         for n, parameter in enumerate(self.module.parameters()):
             tensors |= {f"adam.{n}.{key}": torch.as_tensor(t) for key, t in self.optimiser.state[parameter].items()}
-        plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
         record = {"epoch": str(self.epoch), "averaged": str(self.average.steps), "settings": self.settings}
-        write_whole(path, save(plain, metadata=record))
+        write_checkpoint(path, tensors, record)
 
     def take_up(self, path: Path) -> None:
         """Go on where a run with the same recipe stopped."""
-        try:
-            with safe_open(path, framework="pt", device="cpu") as file:
-                record = file.metadata() or {}
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            if record.get("settings") != self.settings:
-                raise ModelError(f"{path} is of a run with other settings ({record.get('settings')}); remove it to start anew")
-            self.module.load_state_dict({n.removeprefix("module."): t for n, t in tensors.items() if n.startswith("module.")})
-            for n, (weight, parameter) in enumerate(zip(self.average.weights, self.module.parameters(), strict=True)):
-                weight.copy_(tensors[f"average.{n}"])
-                self.optimiser.state[parameter] = {
-                    key: tensors[f"adam.{n}.{key}"].to("cpu" if key == "step" else self.device)
-                    for key in ("step", "exp_avg", "exp_avg_sq")
-                }
-            self.epoch, self.average.steps = int(record["epoch"]), int(record["averaged"])
-        except ModelError:
-            raise
-        except (SafetensorError, KeyError, ValueError, RuntimeError, OSError) as error:
-            raise ModelError(f"{path} is no checkpoint of this run: {error}; remove it to start anew") from None
+        tensors, record = read_checkpoint(path)
+        settings = record.get("settings", "none")
+        if settings != self.settings:
+            own = self.settings.split(", ")
+            other = ", ".join(each for each in settings.split(", ") if each not in own)
+            raise ModelError(f"{path} is of a run with other settings ({shortened(other)}); remove it to start anew")
+        self.module.load_state_dict({n.removeprefix("module."): t for n, t in tensors.items() if n.startswith("module.")})
+        for n, (weight, parameter) in enumerate(zip(self.average.weights, self.module.parameters(), strict=True)):
+            weight.copy_(tensors[f"average.{n}"])
+            self.optimiser.state[parameter] = {
+                key: tensors[f"adam.{n}.{key}"].to("cpu" if key == "step" else self.device)
+                for key in ("step", "exp_avg", "exp_avg_sq")
+            }
+        self.epoch, self.average.steps = int(record["epoch"]), int(record["averaged"])
