@@ -2,12 +2,15 @@
 
 import math
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from whence.errors import ModelError
+from whence.errors import DataError, InputError, ModelError
+from whence.experiments.train_sst import train_sst
 from whence.models.checkpoint import read_checkpoint, write_checkpoint
 from whence.models.classifier import Architecture, RecurrentClassifier
 from whence.models.training import Recipe, Trainer
@@ -83,3 +86,68 @@ def test_a_run_with_other_settings_is_not_taken_up(tmp_path: Path) -> None:
     written(tmp_path / "checkpoint")
     with pytest.raises(ModelError, match=r"is of a run with other settings \(seed 0\); remove it to start anew"):
         make_trainer(seed=1).take_up(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def treebank(tmp_path: Path) -> Path:
+    folder = tmp_path / "trees"
+    folder.mkdir()
+    for split in ("train", "dev", "test"):
+        (folder / f"{split}.txt").write_text("(4 (3 good) (2 film))\n(0 (1 bad) (2 film))\n" * 20, encoding="utf-8")
+    return folder
+
+
+def test_a_second_run_in_a_folder_is_refused_at_once(treebank: Path, tmp_path: Path) -> None:
+    refused: list[str] = []
+
+    def second(done: int, total: int, loss: float) -> None:
+        if not refused:
+            with pytest.raises(InputError, match=r"another run is training in .*model; wait for its end, or choose") as caught:
+                train_sst(treebank, tmp_path / "model", epochs=1)
+            refused.append(str(caught.value))
+
+    train_sst(treebank, tmp_path / "model", epochs=2, progress=second)
+    assert len(refused) == 1
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {"config.json", "model.safetensors", "vocabulary.txt"}
+    with pytest.raises(InputError, match="holds a finished model"):
+        train_sst(treebank, tmp_path / "model", epochs=2)
+
+
+def test_a_killed_run_keeps_nobody_out(treebank: Path, tmp_path: Path) -> None:
+    code = (
+        "import signal, torch; from pathlib import Path; from whence.experiments.train_sst import train_sst\n"
+        f"torch.set_num_threads({torch.get_num_threads()})\n"
+        "from whence.models.training import Trainer\n"
+        "write = Trainer.write\n"
+        "def waiting(self, path):\n    write(self, path)\n    print('written', flush=True)\n    signal.pause()\n"
+        "Trainer.write = waiting\n"
+        f"train_sst(Path({str(treebank)!r}), Path({str(tmp_path / 'model')!r}), epochs=2)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"written\n"
+            with pytest.raises(InputError, match="another run is training in"):
+                train_sst(treebank, tmp_path / "model", epochs=2)
+        finally:
+            process.kill()
+    assert train_sst(treebank, tmp_path / "model", epochs=2).record["recipe"]["epochs"] == 2
+
+
+def test_a_run_that_fails_leaves_no_folder_behind(treebank: Path, tmp_path: Path) -> None:
+    (treebank / "dev.txt").write_text("(9 no tree)\n", encoding="utf-8")
+    with pytest.raises(DataError, match="'9' is no label"):
+        train_sst(treebank, tmp_path / "model", epochs=1)
+    assert not (tmp_path / "model").exists()
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(DataError, match="'9' is no label"):
+        train_sst(treebank, tmp_path / "mine", epochs=1)
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_refused(treebank: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    for name in ("file", "file/model", "x" * 300, "a\0b"):
+        with pytest.raises(InputError, match="cannot be written to: "):
+            train_sst(treebank, tmp_path / name, epochs=1)
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"

@@ -13,12 +13,14 @@ from whence.data.sst import CLASSES, Tree, digest, read_split
 from whence.data.vectors import fitted, read_vectors
 from whence.errors import InputError
 from whence.models.classifier import Architecture, Cell, RecurrentClassifier
+from whence.models.lock import sole_use
 from whence.models.pipeline import Pipeline
 from whence.models.training import Recipe, Trainer, accuracy, initialise
 from whence.text.tokenizer import TOKENIZERS, CharacterTokenizer, Tokenizer
 from whence.text.vocabulary import Vocabulary
 
 Level = Literal["word", "char"]
+Progress = Callable[[int, int, float], None]  # steps done, of how many, and the loss
 RECIPES: dict[str, Recipe] = {
     "word": Recipe(epochs=20),
     "char": Recipe(epochs=16, rate=0.004, vector_rate=1.0, decay=0.02, embedding_dropout=0.1, state_dropout=0.4, unknown=0.0),
@@ -37,24 +39,37 @@ def train_sst(
     seed: int = 0,
     epochs: int | None = None,
     device: str = "cpu",
-    progress: Callable[[int, int, float], None] = lambda done, total, loss: None,
+    progress: Progress = lambda done, total, loss: None,
 ) -> Pipeline:
     """Train, save into `output` and return the pipeline; a run that was stopped goes on from its last epoch."""
     if vectors is not None and level == "char":
         raise InputError("--vectors are for words; a character model learns its own")
-    if (output / "config.json").exists():
-        raise InputError(f"{output} holds a finished model; choose another folder, or remove it first")
     if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
         raise InputError(f"device is {device!r}; it is cpu, or cuda where PyTorch has one")
     if not 0 <= seed < 2**31:
         raise InputError(f"seed is {seed}; it must be a whole number from 0 to 2147483647")
     recipe = replace(RECIPES[level], seed=seed, **({} if epochs is None else {"epochs": epochs}))
+    with sole_use(output):
+        if (output / "config.json").exists():
+            raise InputError(f"{output} holds a finished model; choose another folder, or remove it first")
+        return _trained(directory, output, cell, level, vectors, recipe, device, progress)
+
+
+def _trained(
+    directory: Path,
+    output: Path,
+    cell: Cell,
+    level: Level,
+    vectors: Path | None,
+    recipe: Recipe,
+    device: str,
+    progress: Progress,
+) -> Pipeline:
     splits = {split: read_split(directory, split) for split in ("train", "dev", "test")}
     tokenizer = TOKENIZERS["treebank" if level == "word" else "characters"]()
     pipeline = _untrained(splits["train"], tokenizer, cell, level, vectors, recipe)
     trainer = Trainer(pipeline.module, _phrases(pipeline, splits["train"]), recipe, device=torch.device(device))  # type: ignore[arg-type]
     checkpoint = output / "checkpoint.safetensors"
-    output.mkdir(parents=True, exist_ok=True)
     if checkpoint.exists():
         trainer.take_up(checkpoint)
     start = time.time()
