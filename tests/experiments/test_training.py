@@ -13,7 +13,7 @@ from whence.errors import DataError, InputError, ModelError
 from whence.experiments.train_sst import train_sst
 from whence.models.checkpoint import read_checkpoint, write_checkpoint
 from whence.models.classifier import Architecture, RecurrentClassifier
-from whence.models.training import Recipe, Trainer
+from whence.models.training import Recipe, Trainer, initialise
 
 PHRASES = [([1, 2], 4), ([3, 2], 0), ([4, 2], 2), ([5, 3], 3), ([5, 1], 1)]
 
@@ -151,3 +151,21 @@ def test_a_folder_that_cannot_be_made_is_refused(treebank: Path, tmp_path: Path)
         with pytest.raises(InputError, match="cannot be written to: "):
             train_sst(treebank, tmp_path / name, epochs=1)
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_run_goes_on_with_another_number_of_threads(tmp_path: Path) -> None:
+    threads = torch.get_num_threads()
+    made: list[Trainer] = []
+    try:
+        for number in (1, 2):
+            torch.set_num_threads(number)
+            torch.manual_seed(0)
+            module = RecurrentClassifier(Architecture(6, 5, "lstm", 60, 60))
+            initialise(module, None)
+            made.append(Trainer(module, PHRASES, Recipe(epochs=3), device=torch.device("cpu")))
+    finally:
+        torch.set_num_threads(threads)
+    made[0].run_epoch()
+    made[0].write(tmp_path / "checkpoint")
+    made[1].take_up(tmp_path / "checkpoint")
+    assert all(a.equal(b) for a, b in zip(state(made[1]), state(made[0]), strict=True))
