@@ -1,7 +1,10 @@
 """Training runs: written down, taken up again, refused when damaged, and alone in their folder."""
 
 import math
+import os
+import pty
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +156,29 @@ def test_a_folder_that_cannot_be_made_is_refused(treebank: Path, tmp_path: Path)
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 
 
+def test_the_loss_is_that_of_the_epoch_so_far() -> None:
+    trainer = make_trainer()
+    seen: list[tuple[int, float]] = []
+    last = trainer.run_epoch(lambda done, loss: seen.append((done, loss)))
+    assert [done for done, _ in seen] == [1, 2, 3]
+    assert all(math.isfinite(loss) for _, loss in seen)
+    assert seen[-1][1] == last
+    assert len({loss for _, loss in seen}) == 3
+
+
+def test_the_loss_is_looked_at_now_and_then() -> None:
+    torch.manual_seed(0)
+    module = RecurrentClassifier(Architecture(6, 5, "gru", 3, 2))
+    phrases = [([n % 6] * (n // 6 + 1), n % 5) for n in range(90)]
+    trainer = Trainer(module, phrases, Recipe(epochs=1, batch=1), device=torch.device("cpu"))
+    seen: list[float] = []
+    last = trainer.run_epoch(lambda done, loss: seen.append(loss))
+    assert len(seen) == trainer.steps_per_epoch == 90
+    assert len(set(seen[:20])) == 20
+    assert [len(set(seen[n : n + 20])) for n in (20, 40, 60)] == [1, 1, 1]
+    assert seen[-1] == last != seen[-2]
+
+
 def test_a_run_goes_on_with_another_number_of_threads(tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     made: list[Trainer] = []
@@ -169,3 +195,54 @@ def test_a_run_goes_on_with_another_number_of_threads(tmp_path: Path) -> None:
     made[0].write(tmp_path / "checkpoint")
     made[1].take_up(tmp_path / "checkpoint")
     assert all(a.equal(b) for a, b in zip(state(made[1]), state(made[0]), strict=True))
+
+
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    code = f"import torch; torch.set_num_threads({torch.get_num_threads()}); from whence.cli.main import main; main()"
+    words = [sys.executable, "-c", code, "train", *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def test_the_command_says_that_it_goes_on(treebank: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "model"
+
+    def stopped(self: Trainer, progress: object) -> float:
+        if self.epoch == 2:
+            raise KeyboardInterrupt
+        return run_epoch(self)
+
+    run_epoch = Trainer.run_epoch
+    monkeypatch.setattr(Trainer, "run_epoch", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        train_sst(treebank, folder, epochs=3)
+    done = command("--sst", treebank, "--epochs", 3, "--output", folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == f"taking up the run in {folder} after epoch 2 of 3\n"
+
+
+def test_the_bar_shows_no_loss_before_there_is_one(treebank: Path, tmp_path: Path) -> None:
+    shown = on_a_terminal("train", "--sst", str(treebank), "--epochs", "1", "--output", str(tmp_path / "model"))
+    assert "nan" not in shown
+    assert re.search(r"training.*loss \d\.\d{3}", shown.split("dev: ")[0].splitlines()[-2])
+
+
+def on_a_terminal(*arguments: str) -> str:
+    """What the command writes to a terminal."""
+    main, other = pty.openpty()
+    code = "from whence.cli.main import main; main()"
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=other, stderr=other, env=environment) as process:
+        os.close(other)
+        found = b""
+        while piece := _read(main):
+            found += piece
+    os.close(main)
+    assert process.returncode == 0, found
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", found.decode()).replace("\r", "\n")
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # the other end is closed
+        return b""

@@ -1,5 +1,6 @@
 """`whence train`: a sentiment model from SST."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -38,12 +39,13 @@ def train(
 
     from whence.data.sst import find_sst
     from whence.experiments.train_sst import train_sst
+    from whence.render.colour import visible
 
     folder = find_sst(sst)
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("loss {task.fields[loss]:.3f}"), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("training", total=None, loss=float("nan"))
+        task = bar.add_task("training", total=None, loss="")
         pipeline = train_sst(
             folder,
             output,
@@ -53,7 +55,10 @@ def train(
             seed=seed,
             epochs=epochs,
             device=device,
-            progress=lambda done, total, loss: bar.update(task, completed=done, total=total, loss=loss),
+            progress=lambda done, total, loss: bar.update(task, completed=done, total=total, loss=f"loss {loss:.3f}"),
+            taken_up=lambda epoch, epochs: print(
+                visible(f"taking up the run in {output} after epoch {epoch} of {epochs}"), file=sys.stderr
+            ),
         )
     for split in ("dev", "test"):
         found = pipeline.record[split]

@@ -20,7 +20,8 @@ from whence.text.tokenizer import TOKENIZERS, CharacterTokenizer, Tokenizer
 from whence.text.vocabulary import Vocabulary
 
 Level = Literal["word", "char"]
-Progress = Callable[[int, int, float], None]  # steps done, of how many, and the loss
+Progress = Callable[[int, int, float], None]  # steps done, of how many, and the mean loss of the epoch so far
+TakenUp = Callable[[int, int], None]  # the epoch after which a stopped run goes on, and of how many
 RECIPES: dict[str, Recipe] = {
     "word": Recipe(epochs=20),
     "char": Recipe(epochs=16, rate=0.004, vector_rate=1.0, decay=0.02, embedding_dropout=0.1, state_dropout=0.4, unknown=0.0),
@@ -40,6 +41,7 @@ def train_sst(
     epochs: int | None = None,
     device: str = "cpu",
     progress: Progress = lambda done, total, loss: None,
+    taken_up: TakenUp = lambda epoch, epochs: None,
 ) -> Pipeline:
     """Train, save into `output` and return the pipeline; a run that was stopped goes on from its last epoch."""
     if vectors is not None and level == "char":
@@ -52,7 +54,7 @@ def train_sst(
     with sole_use(output):
         if (output / "config.json").exists():
             raise InputError(f"{output} holds a finished model; choose another folder, or remove it first")
-        return _trained(directory, output, cell, level, vectors, recipe, device, progress)
+        return _trained(directory, output, cell, level, vectors, recipe, device, progress, taken_up)
 
 
 def _trained(
@@ -64,6 +66,7 @@ def _trained(
     recipe: Recipe,
     device: str,
     progress: Progress,
+    taken_up: TakenUp,
 ) -> Pipeline:
     splits = {split: read_split(directory, split) for split in ("train", "dev", "test")}
     tokenizer = TOKENIZERS["treebank" if level == "word" else "characters"]()
@@ -72,12 +75,12 @@ def _trained(
     checkpoint = output / "checkpoint.safetensors"
     if checkpoint.exists():
         trainer.take_up(checkpoint)
+        taken_up(trainer.epoch, recipe.epochs)
     start = time.time()
     total = recipe.epochs * trainer.steps_per_epoch
-    loss = float("nan")
     while trainer.epoch < recipe.epochs:
         done = trainer.epoch * trainer.steps_per_epoch
-        loss = trainer.run_epoch(lambda n, done=done, loss=loss: progress(done + n, total, loss))
+        trainer.run_epoch(lambda n, loss, done=done: progress(done + n, total, loss))
         trainer.write(checkpoint)
     trainer.average.write_into(trainer.module)
     record = _record(pipeline, splits, recipe, directory, trainer.device, seconds=time.time() - start, vectors=vectors)

@@ -18,6 +18,7 @@ from whence.models.checkpoint import read_checkpoint, write_checkpoint
 from whence.models.classifier import RecurrentClassifier
 from whence.models.quoting import shortened
 
+LOOKS = 20  # steps between two looks at the loss, each of which makes a GPU wait
 Phrases = Sequence[tuple[Sequence[int], int]]  # ids and label
 
 
@@ -206,18 +207,21 @@ class Trainer:
         """How many batches an epoch has."""
         return math.ceil(len(self.phrases) / self.recipe.batch)
 
-    def run_epoch(self, progress: Callable[[int], None] = lambda done: None) -> float:
-        """Train for one more epoch; returns the mean loss."""
+    def run_epoch(self, progress: Callable[[int, float], None] = lambda done, loss: None) -> float:
+        """Train for one more epoch; returns the mean loss. `progress` is told the steps done and their mean loss."""
         torch.manual_seed(self.recipe.seed * 1000 + self.epoch)  # an epoch is the same whether the run was interrupted or not
         generator = torch.Generator().manual_seed(self.recipe.seed * 1000 + self.epoch)
         losses: list[Tensor] = []
+        mean = math.nan
         self.module.train()
         ordered = batches(self.phrases, self.weights, size=self.recipe.batch, generator=generator, device=self.device)
         for n, batch in enumerate(ordered):
             losses.append(self._step(batch, self.epoch * self.steps_per_epoch + n))
-            progress(n + 1)
+            if n < LOOKS or n % LOOKS == 0 or n + 1 == self.steps_per_epoch:
+                mean = float(torch.stack(losses).mean())
+            progress(n + 1, mean)
         self.epoch += 1
-        return float(torch.stack(losses).mean())
+        return mean
 
     def _step(self, batch: Batch, step: int) -> Tensor:
         recipe = self.recipe
