@@ -13,7 +13,9 @@ import pytest
 import torch
 
 import whence
+from whence.experiments import fig3_deletion, test_set
 from whence.experiments.published import DISCUSSED, TABLE1
+from whence.experiments.test_set import TestSet, backward_size, forward_size
 from whence.render import figure
 
 GOOD = "thrilling worthy entertaining romantic funny gorgeous honest excellent superb must-see".split()
@@ -136,6 +138,49 @@ def test_a_model_of_characters_is_measured_by_its_words(tmp_path: Path) -> None:
     results = whence.experiments.run(sst=folder, output=tmp_path / "paper", model="sst-char-gru")
     assert results["model"]["name"] == "sst-char-gru"
     assert all(len(word) > 1 for word in results["table1"]["lrp"]["most"][:3])
+
+
+def test_long_sentences_are_explained_few_at_a_time() -> None:
+    """So that a model of characters shows progress, and stops soon when it is told to."""
+    draw = random.Random(0)
+    texts = [tuple(draw.choice(GOOD + BAD) for _ in range(draw.randint(1, 22))) for _ in range(40)]
+    test = TestSet(whence.load("sst-char-gru"), texts, [n % 5 for n in range(40)])
+    seen: list[int] = []
+    found = test.explained(whence.LRP(), report=seen.append)
+    assert sum(seen) == 40
+    assert max(seen[3:]) < 15  # sentences of some hundred characters
+    assert [each.tokens for each in found] == texts
+    for size in (forward_size, backward_size):
+        parts = test.parts(range(5, 40), size=size)
+        assert sorted(k for part in parts for k in part) == list(range(35))
+        longest = [max(test.words[5 + k][-1].stop for k in part) for part in parts]
+        assert longest == sorted(longest)
+        assert all(len(part) <= max(1, size(length)) for part, length in zip(parts, longest, strict=True))
+    assert backward_size(10**6) == forward_size(10**6) == 0  # which means: each alone
+    assert test.parts([0, 1], size=lambda tokens: 0) in ([[0], [1]], [[1], [0]])
+
+
+def test_parts_change_no_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(1)
+    texts = [tuple(draw.choice(GOOD + BAD + PLAIN) for _ in range(draw.randint(10, 22))) for _ in range(30)]
+    pipeline, labels = whence.load("sst-bilstm"), [n % 5 for n in range(30)]
+    test, by_parts = TestSet(pipeline, texts, labels), TestSet(pipeline, texts, labels)
+    explanations = {"lrp": test.explained(whence.LRP())}
+    whole = fig3_deletion.fig3(test, explanations)
+    for module in (test_set, fig3_deletion):
+        monkeypatch.setattr(module, "forward_size", lambda tokens: 7)
+    scored: list[int] = []
+    torch.testing.assert_close(by_parts.scored(scored.append), test.scores)
+    assert by_parts.scores is by_parts.scores
+    assert scored == [7, 7, 7, 7, 2]
+    deleted: list[int] = []
+    found = fig3_deletion.fig3(by_parts, explanations, report=deleted.append)
+    assert max(deleted) == 7
+    assert sum(deleted) == 30 * (1 + 10)
+    for side, curves in whole.items():
+        for method, hits in curves.hits.items():
+            assert (found[side].hits[method] == hits).all()
+        assert (found[side].runs == curves.runs).all()
 
 
 def test_the_command_tells_what_it_found_and_nothing_on_standard_error(treebank: Path, tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.evaluation.bootstrap import Band, mean_band
-from whence.evaluation.deletion import Order, deletion_curve, predictions_without, random_orders
+from whence.evaluation.deletion import Order, deletion_order, predictions_without, random_orders
 from whence.experiments.published import DELETION_WORDS, DELETIONS, RANDOM_RUNS
-from whence.experiments.test_set import Report, TestSet
+from whence.experiments.test_set import Report, TestSet, forward_size
 from whence.explanation import Explanation
 
 Side = Literal["correct", "wrong"]
@@ -55,18 +55,27 @@ def fig3(
 def _curves(
     test: TestSet, rows: list[int], order: Order, explanations: Mapping[str, Sequence[Explanation]], report: Report
 ) -> Curves:
-    texts, labels, words = [test.texts[n] for n in rows], [test.labels[n] for n in rows], [test.words[n] for n in rows]
     hits: dict[str, NDArray[np.float64]] = {}
     for method, found in explanations.items():
-        own = [found[n] for n in rows]
-        curve = deletion_curve(test.pipeline, texts, labels, own, order=order, words=words, steps=DELETIONS)
-        hits[method] = curve.astype(float)
-        report(len(rows))
-    runs: list[NDArray[np.float64]] = []
-    for seed in range(RANDOM_RUNS):
-        orders = random_orders([len(each) for each in words], seed=seed)
-        predicted = predictions_without(test.pipeline, texts, orders, words=words, steps=DELETIONS)
-        runs.append((predicted == np.asarray(labels)[:, None]).astype(float))
-        report(len(rows))
+        hits[method] = _hits(test, rows, [deletion_order(found[n], order) for n in rows], report)
+    lengths = [len(test.words[n]) for n in rows]
+    runs = [_hits(test, rows, random_orders(lengths, seed=seed), report) for seed in range(RANDOM_RUNS)]
     hits["random"] = np.mean(runs, axis=0)
     return Curves(hits, np.stack([run.mean(0) for run in runs]))
+
+
+def _hits(test: TestSet, rows: list[int], orders: Sequence[Sequence[int]], report: Report) -> NDArray[np.float64]:
+    """Whether the model is right about each sentence after each number of deletions (sentences, deletions + 1)."""
+    found = np.empty((len(rows), DELETIONS + 1))
+    for part in test.parts(rows, size=forward_size):
+        own = [rows[k] for k in part]
+        predicted = predictions_without(
+            test.pipeline,
+            [test.texts[n] for n in own],
+            [orders[k] for k in part],
+            words=[test.words[n] for n in own],
+            steps=DELETIONS,
+        )
+        found[part] = predicted == np.asarray([test.labels[n] for n in own])[:, None]
+        report(len(part))
+    return found

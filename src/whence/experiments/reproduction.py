@@ -70,7 +70,8 @@ class Clock:
 def reproduction(test: TestSet, data: Mapping[str, Any], lexicon: Mapping[str, float], clock: Clock) -> Reproduction:
     """Run every experiment of the paper on a test set."""
     classes, count = test.pipeline.classes, len(test)
-    with clock.part("accuracy"):
+    with clock.part("accuracy", count) as report:
+        test.scored(report)
         figures = accuracy(test)
     long, short = test.at_least(POSITION_WORDS), [n for n, text in enumerate(test.texts) if len(text) < POSITION_WORDS]
     encoders = has_encoders(test)

@@ -52,9 +52,16 @@ class TestSet:
     @cached_property
     def scores(self) -> Tensor:
         """The score of every class for every sentence (sentences, classes)."""
+        return self.scored()
+
+    def scored(self, report: Report = lambda n: None) -> Tensor:
+        """Compute the scores, and keep them."""
         found = torch.empty(len(self), len(self.pipeline.classes), dtype=torch.float64)
-        for rows, forward in batches(self.pipeline, [cut(self.pipeline, text) for text in self.texts], size=256):
-            found[rows] = scores_of(self.pipeline, forward).cpu().double()
+        for part in self.parts(range(len(self)), size=forward_size):
+            for rows, forward in batches(self.pipeline, [cut(self.pipeline, self.texts[n]) for n in part], size=len(part)):
+                found[[part[k] for k in rows]] = scores_of(self.pipeline, forward).cpu().double()
+            report(len(part))
+        self.__dict__["scores"] = found  # where the property looks first
         return found
 
     @property
@@ -76,6 +83,20 @@ class TestSet:
         """The numbers of the sentences with that many words or more."""
         return [n for n, text in enumerate(self.texts) if len(text) >= words]
 
+    def parts(self, rows: Sequence[int], *, size: Callable[[int], int]) -> list[list[int]]:
+        """Batches of sentences of similar length, by their places in `rows`; `size` tells how many of a length go together.
+
+        They are small: progress is reported after each, and an interrupt takes effect when PyTorch is done with one.
+        """
+        lengths = [self.words[n][-1].stop for n in rows]
+        found: list[list[int]] = []
+        for k in sorted(range(len(rows)), key=lambda k: lengths[k]):
+            if found and len(found[-1]) < size(lengths[k]):
+                found[-1].append(k)
+            else:
+                found.append([k])
+        return found
+
     def explained(
         self, method: Method, *, rows: Sequence[int] | None = None, report: Report = lambda n: None
     ) -> list[Explanation]:
@@ -95,9 +116,7 @@ class TestSet:
     ) -> list[list[Explanation]]:
         per_text = len(self.pipeline.classes) if target == "all" else 1
         found: list[list[Explanation]] = [[] for _ in rows]
-        order = sorted(range(len(rows)), key=lambda n: len(self.texts[rows[n]]))
-        for start in range(0, len(order), 512):
-            part = order[start : start + 512]
+        for part in self.parts(rows, size=backward_size):
             chosen = target if target == "all" else [target[n] for n in part]
             texts = [self.texts[rows[n]] for n in part]
             flat = explain(self.pipeline, texts, target=chosen, method=method, encoders=encoders)
@@ -106,6 +125,16 @@ class TestSet:
                 found[n] = [by_word(each, self.words[rows[n]]) for each in own]
             report(len(part))
         return found
+
+
+def forward_size(tokens: int) -> int:
+    """How many sentences of so many tokens are scored at a time: even characters take a fraction of a second."""
+    return min(256, 2**13 // tokens)
+
+
+def backward_size(tokens: int) -> int:
+    """How many are explained at a time; PyTorch's backward pass grows with the square of their length."""
+    return min(256, 2**17 // tokens**2)
 
 
 def has_encoders(test: TestSet) -> bool:
