@@ -200,7 +200,7 @@ def test_training_goes_on_after_a_kill(tmp_path: Path) -> None:
         f"train_sst(Path({str(tmp_path)!r}), Path({str(tmp_path / 'cut')!r}), cell='gru', seed=3, epochs=3)\n"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == -9
-    assert {path.name for path in (tmp_path / "cut").iterdir()} == {"checkpoint.safetensors"}
+    assert {path.name for path in (tmp_path / "cut").iterdir()} == {"checkpoint.safetensors", ".lock"}
     other = run("train", *common, "--epochs", "4", "--output", str(tmp_path / "cut"))
     assert len(other.stderr.splitlines()) == 1
     assert other.returncode == 2
