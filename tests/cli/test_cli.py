@@ -130,6 +130,22 @@ def test_hostile_text_on_the_terminal() -> None:
     assert "<script>" in re.sub(r"[][+°-]", "", done.stdout)
 
 
+def test_paths_and_class_names_do_nothing_to_the_terminal(tmp_path: Path) -> None:
+    code = "import whence, dataclasses\n"
+    code += "names = (chr(27) + '[31mred', chr(0x202E) + 'turned', 'c', 'd', 'e')\n"
+    code += "def factory():\n    return dataclasses.replace(whence.load('sst-bigru'), classes=names)\n"
+    (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+    done = run("explain", "good", "--model", "mine:factory", "--target", "all", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not re.search("[\x1b\u202e]", done.stdout)
+    assert "␛[31mred: relevance" in done.stdout
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.txt").write_text("(4 (3 good) (2 film))\n(0 (1 bad) (2 film))\n" * 3, encoding="utf-8")
+    trained = run("train", "--sst", str(tmp_path), "--epochs", "1", "--output", "a\x1b[31mb", cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    assert trained.stdout.splitlines()[-1] == "saved in a␛[31mb"
+
+
 def test_links_are_followed_and_devices_written_to(tmp_path: Path) -> None:
     (tmp_path / "real.json").write_text("old", encoding="utf-8")
     (tmp_path / "link.json").symlink_to(tmp_path / "real.json")

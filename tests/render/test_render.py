@@ -4,13 +4,17 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
+from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
 
 import whence
 from whence.explanation import Explanation
@@ -18,7 +22,7 @@ from whence.render.colour import AGAINST, FOR, shades, visible
 from whence.render.html import notebook, page
 from whence.render.latex import latex
 from whence.render.svg import svg
-from whence.render.terminal import terminal
+from whence.render.terminal import print_on, scores, terminal
 from whence.text.tokenizer import TreebankTokenizer
 
 HOSTILE = [
@@ -99,6 +103,32 @@ def test_the_terminal_shows_no_foreign_escape(text: str, colour: bool) -> None:
     assert ("\x1b[" in found) == colour
     assert "yes & no" in rest
     assert "\x1b[31m" not in found.replace(";31m", "")
+
+
+NAMES = {"\x1b[31mred\u202e": 0.5, "two\nlines\tand a tab": -1.0, "日本語": 2.0, "[bold]plain[/bold]": 0.0, "é" * 200: 1.0}
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_class_and_method_names_do_nothing_to_the_terminal(colour: bool) -> None:
+    method = {"name": "mine\x1b]0;title\x07\u2067", "steps\x1b": 3}
+    group = [replace(explained("good film"), scores=NAMES, predicted="日本語", target=name, method=method) for name in NAMES]
+    buffer = StringIO()
+    print_on(Console(file=buffer, width=70, force_terminal=colour, color_system="truecolor" if colour else None), group)
+    rest = re.sub(r"\x1b\[[0-9;]*m", "", buffer.getvalue()) if colour else buffer.getvalue()
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", rest)
+    assert "two␊lines␉and a tab: relevance" in rest
+    assert "for [bold]plain[/bold], score" in rest
+    for markup in (page([group]), notebook(group[0])):
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", markup)
+
+
+@pytest.mark.parametrize("width", [40, 70])
+def test_bars_stand_below_each_other_whatever_the_names(width: int) -> None:
+    lines = scores(replace(explained("good"), scores=NAMES, predicted="日本語"), width=width).plain.split("\n")
+    assert len(lines) == len(NAMES)
+    assert len({cell_len(line[: line.index(" %")]) for line in lines}) == 1
+    assert all(cell_len(line) <= width for line in lines)
+    assert "日本語  " in lines[2]
 
 
 @settings(max_examples=300)

@@ -19,5 +19,6 @@ def sst(
 ) -> None:
     """Download the Stanford Sentiment Treebank and check its hash."""
     from whence.data.download import download_sst
+    from whence.render.colour import one_line
 
-    print(f"SST is in {download_sst(output)}")
+    print(f"SST is in {one_line(str(download_sst(output)))}")

@@ -5,8 +5,10 @@ def models() -> None:
     """List the bundled models with their figures on SST's test sentences."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from whence.models.bundled import records
+    from whence.render.colour import one_line
 
     table = Table(box=None, pad_edge=False)
     for name in ("model", "reads", "cell", "sizes"):
@@ -15,7 +17,7 @@ def models() -> None:
         table.add_column(name, justify="right")
     for name, config in records().items():
         sizes, test = config["architecture"], config["training"]["test"]
-        table.add_row(
+        cells = (
             name,
             config["tokenizer"],
             sizes["cell"],
@@ -23,4 +25,5 @@ def models() -> None:
             f"{100 * test['five']:.1f} %",
             f"{100 * test['binary']:.1f} %",
         )
+        table.add_row(*(Text(one_line(cell)) for cell in cells))
     Console().print(table)

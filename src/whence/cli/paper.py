@@ -19,6 +19,7 @@ def paper(
 
     from whence.cli.explain import pipeline_of
     from whence.experiments.paper import run
+    from whence.render.colour import one_line
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:13}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeElapsedColumn())
@@ -42,4 +43,4 @@ def paper(
     parts = ", ".join(f"{part} {spent:.1f}" for part, spent in seconds.items())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{sum(seconds.values()):.0f} s ({parts}), at most {peak:.2f} GiB of memory")
-    print(f"report: {output / 'report.html'}")
+    print(f"report: {one_line(str(output / 'report.html'))}")

@@ -39,7 +39,7 @@ def train(
 
     from whence.data.sst import find_sst
     from whence.experiments.train_sst import train_sst
-    from whence.render.colour import visible
+    from whence.render.colour import one_line
 
     folder = find_sst(sst)
     console = Console(stderr=True)
@@ -57,10 +57,10 @@ def train(
             device=device,
             progress=lambda done, total, loss: bar.update(task, completed=done, total=total, loss=f"loss {loss:.3f}"),
             taken_up=lambda epoch, epochs: print(
-                visible(f"taking up the run in {output} after epoch {epoch} of {epochs}"), file=sys.stderr
+                one_line(f"taking up the run in {output} after epoch {epoch} of {epochs}"), file=sys.stderr
             ),
         )
     for split in ("dev", "test"):
         found = pipeline.record[split]
         print(f"{split}: {100 * found['five']:.1f} % of five classes, {100 * found['binary']:.1f} % binary")
-    print(f"saved in {output}")
+    print(f"saved in {one_line(str(output))}")

@@ -51,12 +51,17 @@ def method_label(explanation: Explanation) -> str:
     label = names.get(str(explanation.method.get("name")), str(explanation.method.get("name")))
     shown = [f"{'ε' if key == 'epsilon' else 'δ' if key == 'delta' else key} = {value:g}" for key, value in settings.items()
              if isinstance(value, (int, float))]  # fmt: skip
-    return f"{label} ({', '.join(shown)})" if shown else label
+    return one_line(f"{label} ({', '.join(shown)})" if shown else label)
 
 
 def visible(text: str) -> str:
     """Text in which control characters and marks that turn the reading direction show as symbols and do nothing."""
     return text.translate(_SYMBOLS)
+
+
+def one_line(name: str) -> str:
+    """A class, a model, a path or another name as visible text on one line."""
+    return visible(name).translate({9: 0x2409, 10: 0x240A})
 
 
 # Controls behind ASCII's, marks that turn the reading direction, and halves of characters.

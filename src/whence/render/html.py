@@ -28,7 +28,7 @@ STYLE = """
 
 def fragment(explanation: Explanation) -> str:
     """One explained text as HTML, without a page around it or a style."""
-    head = f"{escape(method_label(explanation))} for <b>{_safe(explanation.target)}</b>, score {explanation.score:+.3f}"
+    head = f"{_safe(method_label(explanation))} for <b>{_safe(explanation.target)}</b>, score {explanation.score:+.3f}"
     sums = ""
     if explanation.absorbed:
         words, rest = sum(explanation.relevance), sum(explanation.absorbed.values())

@@ -4,13 +4,14 @@ import math
 from collections.abc import Sequence
 from io import StringIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from whence.explanation import Explanation
-from whence.render.colour import method_label, shades, visible
+from whence.render.colour import method_label, one_line, shades, visible
 
-BAR = 24
+BAR, NUMBERS = 24, 22  # columns of the longest bar, and of all else in a line but the name
 FAINT = 0.08  # a shade below this is left out: a white box on a dark terminal would shout
 
 
@@ -41,7 +42,7 @@ def print_on(console: Console, explanations: Sequence[Explanation]) -> None:
     marked = console.no_color or console.color_system not in ("256", "truecolor")  # sixteen colours would lose the sign
     for explanation in explanations:
         head = Text(f"{method_label(explanation)} for ", style="dim")
-        head.append(visible(explanation.target), style="bold")
+        head.append(one_line(explanation.target), style="bold")
         head.append(f", score {explanation.score:+.3f}")
         console.print(head)
         console.print(heatmap(explanation, marked=marked))
@@ -76,14 +77,17 @@ def scores(explanation: Explanation, *, width: int) -> Text:
     largest = max(explanation.scores.values())
     weights = {name: math.exp(score - largest) for name, score in explanation.scores.items()}
     total = sum(weights.values())
-    names = max(len(name) for name in explanation.scores)
-    longest = max(0, min(BAR, width - names - 23))
+    shown = {name: one_line(name) for name in explanation.scores}
+    names = min(max(map(cell_len, shown.values())), max(8, width - NUMBERS))
+    longest = max(0, min(BAR, width - names - NUMBERS))
     lines = Text(no_wrap=True, overflow="crop")
     for name, score in explanation.scores.items():
         share = weights[name] / total
         bar = "█" * round(longest * share)
         style = "bold" if name == explanation.predicted else ""
-        lines.append(f"  {visible(name):<{names}}  {score:+7.3f}  {100 * share:5.1f} %  {bar}\n", style=style)
+        label = Text(shown[name])
+        label.truncate(names, overflow="ellipsis", pad=True)
+        lines.append(f"  {label}  {score:+7.3f}  {100 * share:5.1f} %  {bar}\n", style=style)
     lines.rstrip()
     return lines
 
@@ -106,6 +110,6 @@ def legend(explanations: Sequence[Explanation], *, marked: bool) -> Text:
     for explanation in explanations:
         if explanation.absorbed:
             words, rest = sum(explanation.relevance), sum(explanation.absorbed.values())
-            which = f"{explanation.target}: " if len(explanations) > 1 else ""
+            which = f"{one_line(explanation.target)}: " if len(explanations) > 1 else ""
             line.append(f"\n{which}relevance {words:+.3f} + absorbed {rest:+.3f} = score {explanation.score:+.3f}", style="dim")
     return line
