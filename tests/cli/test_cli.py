@@ -154,9 +154,69 @@ def test_links_are_followed_and_devices_written_to(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "real.json").read_text(encoding="utf-8"))["text"] == "good"
     full = run("explain", "good", "--format", "json", "--output", "/dev/full")
     assert full.returncode == 1
-    assert full.stderr.startswith("whence: OSError")
-    assert len(full.stderr.splitlines()) == 1
+    assert full.stderr == "whence: /dev/full cannot be written: No space left on device\n"
     assert Path("/dev/full").is_char_device()
+
+
+def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A command line with its redirections; `whence` stands for the command."""
+    given = f'set -o pipefail; whence() {{ "{sys.executable}" -m whence "$@"; }}; {line}'
+    return subprocess.run(
+        ["bash", "-c", given], capture_output=True, text=True, timeout=300, check=False, cwd=cwd, env=os.environ
+    )
+
+
+def test_a_file_keeps_its_mode_and_a_new_one_gets_the_umask(tmp_path: Path) -> None:
+    code = "from pathlib import Path; from whence.models.files import write_whole\n"
+    code += "for name in ('private', 'script', 'new', '😀' * 60): write_whole(Path(name), b'x')"
+    for name, mode in (("private", 0o600), ("script", 0o775)):
+        (tmp_path / name).write_bytes(b"old")
+        (tmp_path / name).chmod(mode)
+    done = subprocess.run(["sh", "-c", 'umask 027; "$0" -c "$1"', sys.executable, code], cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {"private": 0o600, "script": 0o775, "new": 0o640, "😀" * 60: 0o640}
+    assert (tmp_path / "private").read_bytes() == b"x"
+
+
+def test_streams_and_pipes_are_written_to_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("first\n", encoding="utf-8")
+    done = shell("whence explain good --format json --output /dev/stdout >> log", tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, second = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+    assert first == "first" and json.loads(second)["text"] == "good"
+    for line in (
+        "whence explain good --format json --output /dev/stdout | cat",
+        "whence explain good --format json --output /dev/stderr 2>&1 | cat",
+        "mkfifo pipe; cat pipe & whence explain good --format json --output pipe && wait",
+    ):
+        done = shell(line, tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["text"] == "good"
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        ("whence explain <&-", 2, "whence: there is no text: not one line with a word in it\n"),
+        ("whence models >&-", 1, "whence: standard output is closed, so nothing can be printed.*\n"),
+        ("whence --help >&-", 1, "whence: standard output is closed, so nothing can be printed.*\n"),
+        ("whence explain good --format json >&-", 1, "whence: standard output is closed, so nothing can be printed.*\n"),
+        ("whence explain good --output /dev/stdout >&-", 1, "whence: /dev/stdout cannot be written: Bad file descriptor\n"),
+        ("whence explain good --output here >&- && rm here", 0, ""),
+        ("whence models > /dev/full", 1, "whence: OSError: .*No space left on device.*\n"),
+        ("whence explain '' 2>&-", 2, ""),
+        ("whence models | true", 0, ""),
+        ("whence explain good --format json | true", 0, ""),
+    ],
+)
+def test_closed_streams_end_in_a_line_and_a_code(line: str, code: int, message: str, tmp_path: Path) -> None:
+    done = shell(line, tmp_path)
+    assert done.returncode == code, done.stderr
+    assert re.fullmatch(message, done.stderr)
+    assert done.stdout == ""
+    assert not list(tmp_path.iterdir())
 
 
 def is_reading(pid: int) -> bool:
@@ -184,8 +244,31 @@ def test_an_interrupt_is_no_success() -> None:
     wait_for_rest(process.pid)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert stderr.decode().splitlines() == ["whence: stopped"]
+
+
+@pytest.mark.parametrize(
+    ("command", "work"),
+    [
+        ("train --output x --sst .", "whence.experiments.train_sst.train_sst"),
+        ("paper --output x --sst .", "whence.experiments.paper.run"),
+        ("bench", "whence.experiments.speed.speed"),
+        ("data sst", "whence.data.download.download_sst"),
+        ("models", "whence.models.bundled.records"),
+    ],
+)
+def test_every_command_stops_with_130(command: str, work: str, tmp_path: Path) -> None:
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.txt").write_text("(4 (3 good) (2 film))\n", encoding="utf-8")
+    module, name = work.rsplit(".", 1)
+    code = f"import importlib; module = importlib.import_module({module!r})\n"
+    code += f"def stop(*args, **settings): raise KeyboardInterrupt\nmodule.{name} = stop\n"
+    code += "from whence.cli.main import main; main()"
+    given = [sys.executable, "-c", code, *command.split()]
+    done = subprocess.run(given, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == "whence: stopped\n"
 
 
 def test_models_lists_figures() -> None:

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from whence.cli.streams import require_place, write_file
+
 COLUMNS = {
     "LRP / forward": "lrp_over_forward",
     "LRP / gradient": "lrp_over_gradient",
@@ -33,18 +35,13 @@ def bench(
     from rich.console import Console
 
     from whence.data.sst import find_sst
-    from whence.errors import InputError
     from whence.experiments import scaling as growing
     from whence.experiments.speed import speed
-    from whence.models.files import write_whole
 
     if sst is not None:
         sst = find_sst(sst)
     for path in filter(None, (json_file, plot)):
-        if path.is_dir():
-            raise InputError(f"{str(path)!r} is a folder; give the name of a file in it")
-        if not path.absolute().parent.is_dir():
-            raise InputError(f"there is no folder {str(path.parent)!r} to write {path.name} into; make it first")
+        require_place(path)
     if plot is not None:
         importlib.import_module("whence.render.figure")  # it needs matplotlib, which is better said before than after
     with Console(stderr=True).status("measuring"):
@@ -56,9 +53,9 @@ def bench(
             found["sst"] = growing.whole_test_set(sst)
     _show(found)
     if plot is not None:
-        write_whole(plot, _drawn(found["scaling"]))
+        write_file(plot, _drawn(found["scaling"]))
     if json_file is not None:
-        write_whole(json_file, (json.dumps(found, indent=1) + "\n").encode())
+        write_file(json_file, (json.dumps(found, indent=1) + "\n").encode())
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -4,12 +4,14 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whence.cli.streams import require_place, write_file
 from whence.errors import InputError, ModelError
 
 if TYPE_CHECKING:
@@ -58,6 +60,8 @@ def explain(
     output: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
 ) -> None:
     """Show which words spoke for a decision and which against it."""
+    if output is not None:
+        require_place(output)
     given = _texts(texts, file)
     methods = _methods(method or [MethodName.lrp], epsilon, delta, product)
     pipeline = pipeline_of(model)
@@ -74,22 +78,22 @@ def explain(
 def _texts(texts: list[str] | None, file: Path | None) -> list[str]:
     given = list(texts or [])
     if file is not None:
-        given += _lines(file)
+        given += _lines(file.read_bytes, str(file))
     elif not given:
         if sys.stdin.isatty():
             raise InputError("there is no text; give one as an argument, by --file, or on standard input")
-        given = [line for line in _decoded(sys.stdin.buffer.read(), "standard input").split("\n") if line.strip()]
+        given = _lines(sys.stdin.buffer.read, "standard input")
     if not given:
         raise InputError("there is no text: not one line with a word in it")
     return given
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(read: Callable[[], bytes], name: str) -> list[str]:
     try:
-        content = path.read_bytes()
+        content = read()
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    return [line for line in _decoded(content, str(path)).split("\n") if line.strip()]
+        raise InputError(f"{name} cannot be read: {error.strerror}") from None
+    return [line for line in _decoded(content, name).split("\n") if line.strip()]
 
 
 def _decoded(content: bytes, name: str) -> str:
@@ -155,13 +159,7 @@ def _print(groups: "list[list[Explanation]]", format: Format, output: Path | Non
         sys.stdout.buffer.write(content.encode("utf-8", errors="replace"))
         sys.stdout.flush()
     else:
-        from whence.models.files import write_whole
-
-        if output.is_dir():
-            raise InputError(f"{output} is a folder; give the name of a file")
-        if not output.parent.is_dir():
-            raise InputError(f"{output.parent} is no folder; make it first, or write somewhere else")
-        write_whole(output, content.encode("utf-8", errors="replace"))
+        write_file(output, content.encode("utf-8", errors="replace"))
 
 
 def _rendered(groups: "list[list[Explanation]]", format: Format) -> str:

@@ -1,6 +1,7 @@
 """The `whence` command: mounts its parts, and turns errors into one line and an exit code."""
 
 import sys
+from errno import EBADF
 from io import TextIOWrapper
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from whence.cli.doctor import doctor
 from whence.cli.explain import explain
 from whence.cli.models import models
 from whence.cli.paper import paper
+from whence.cli.streams import drop_output, fill_closed_streams
 from whence.cli.train import train
 from whence.errors import DataError, InputError, ModelError, TargetError, WhenceError
 from whence.render.colour import visible
@@ -45,28 +47,32 @@ def options(
 
 
 def main() -> None:
-    """Run the command; 0 done, 1 the work failed, 2 the call was wrong. An error is one line on standard error."""
+    """Run the command; 0 done, 1 the work failed, 2 the call was wrong, 130 interrupted. An error is one line."""
+    fill_closed_streams()
     arguments = sys.argv[1:] or ["--help"]
     flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     try:
-        code = app(arguments, standalone_mode=False)
+        code = app(arguments, prog_name="whence", standalone_mode=False)
+        sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
-    except Exception as error:
-        if "--debug" in flags:
+    except (Exception, SystemExit) as error:
+        if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
+            code = 0  # who reads the output has had enough
+        elif isinstance(error, SystemExit) or "--debug" in flags:
             raise
-        sys.exit(_told(error, arguments))
+        else:
+            code = _told(error, arguments)
+        if isinstance(error, (OSError, SystemExit)):
+            drop_output()
     if code == INTERRUPTED:
         print("whence: stopped", file=sys.stderr)
-        sys.exit(1)
+    sys.exit(code)
 
 
-INTERRUPTED = 130  # what the command line's own code says after Ctrl-C
+INTERRUPTED = 130  # what a shell says of a program that Ctrl-C ended, and the command line's own code too
 
 
 def _told(error: Exception, arguments: list[str]) -> int:
@@ -77,6 +83,8 @@ def _told(error: Exception, arguments: list[str]) -> int:
         reason, code = f"{reason.removeprefix('Value error, ').rstrip('.')}; see whence {command}--help", 2
     elif isinstance(error, (InputError, TargetError, ModelError, DataError)):
         code = 2
+    elif isinstance(error, OSError) and error.errno == EBADF and error.filename is None:
+        reason = "standard output is closed, so nothing can be printed; leave it open, or send it to a file or /dev/null"
     elif not isinstance(error, WhenceError):
         reason = f"{type(error).__name__}: {reason}; --debug shows where"
     print(f"whence: {visible(' '.join(reason.split()))}", file=sys.stderr)

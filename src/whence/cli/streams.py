@@ -1,0 +1,49 @@
+"""Where a command's output goes: standard streams, which may be closed, and files."""
+
+import os
+import sys
+from pathlib import Path
+
+from whence.errors import InputError, WhenceError
+
+
+def fill_closed_streams() -> None:
+    """Put a stand-in where a standard stream was closed before the start, so that no other file gets its number.
+
+    Input then ends at once, output fails when something is written, and errors go nowhere.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR if number == 2 else os.O_RDONLY)  # it gets the lowest number that is free
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def drop_output() -> None:
+    """Let what is still to be printed go nowhere: it could not be written, and Python would try again at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
+
+def require_place(path: Path) -> None:
+    """Refuse a file that cannot be made, before there is anything to write into it."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a file")
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent} is no folder; make it first, or write somewhere else")
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file whole, or say why it cannot be written."""
+    from whence.models.files import write_whole
+
+    try:
+        write_whole(path, content)
+    except BrokenPipeError:
+        raise  # who reads the pipe has had enough
+    except OSError as error:
+        raise WhenceError(f"{path} cannot be written: {error.strerror}") from error
