@@ -173,6 +173,12 @@ def test_printing_and_notebooks(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert "horrible" in (explanation._repr_html_() or "")
 
 
+def test_in_a_notebook_printing_gives_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert "relevance +0.286 + absorbed" in terminal(explained("one two three"), width=80)
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
 def test_latex_compiles(tmp_path: Path) -> None:
     (tmp_path / "a.tex").write_text(latex([explained(text) for text in HOSTILE]), encoding="utf-8")

@@ -21,13 +21,14 @@ def terminal(explanation: Explanation, *, width: int | None = None, colour: bool
     `colour` None asks the terminal (NO_COLOR, TERM, whether it is one); `width` None takes its own.
     """
     buffer = StringIO()
-    seen = Console()  # what the terminal can do
+    seen = Console(force_jupyter=False)  # what the terminal can do
     if colour is None:
         colour = seen.color_system is not None and not seen.no_color and seen.is_terminal
     console = Console(
         file=buffer,
         width=width or seen.width,
         highlight=False,
+        force_jupyter=False,  # a notebook would show the text by itself and leave nothing in the buffer
         force_terminal=colour,
         no_color=not colour,
         color_system=("256" if seen.color_system in ("256", "standard") else "truecolor") if colour else None,
