@@ -179,6 +179,22 @@ def test_in_a_notebook_printing_gives_text(capsys: pytest.CaptureFixture[str], m
     assert capsys.readouterr().out == ""
 
 
+def rules(markup: str) -> list[tuple[str, str]]:
+    """The selectors of the style sheets in a page, each with what it sets."""
+    sheets = "".join(re.findall(r"<style>(.*?)</style>", markup, flags=re.DOTALL)).replace("@media print", "")
+    found = re.findall(r"([^{}]+)\{([^{}]*)\}", sheets)
+    return [(selector.strip(), body) for selectors, body in found for selector in selectors.split(",")]
+
+
+def test_a_notebook_keeps_its_own_looks() -> None:
+    found = rules(notebook(explained("one two three")))
+    assert len(found) > 10
+    assert [selector for selector, _ in found if not selector.startswith(".whence")] == []
+    assert ":root" in [selector for selector, _ in rules(page([[explained("one")]]))]  # a page of its own is light or dark
+    # Jupyter's rule for cells, which sets them to the right, names two classes and an element.
+    assert [s.count(".") for s, body in found if "text-align" in body and s.endswith(("td", "td.n"))] == [3, 4]
+
+
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
 def test_latex_compiles(tmp_path: Path) -> None:
     (tmp_path / "a.tex").write_text(latex([explained(text) for text in HOSTILE]), encoding="utf-8")

@@ -7,22 +7,28 @@ from html import escape
 from whence.explanation import Explanation
 from whence.render.colour import AGAINST, FOR, method_label, shades, visible
 
+# Nothing outside .whence is touched. The doubled name outweighs a notebook's own rules for its tables.
 STYLE = """
-:root { color-scheme: light dark; }
-.whence { font: 16px/1.9 system-ui, sans-serif; max-width: 48rem; margin: 1.5rem auto; padding: 0 1rem; }
-.whence h1 { font-size: 1.3em; margin-bottom: 0; }
-.whence section { margin: 1rem 0; }
-.whence .text { margin: .3rem 0 1rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+.whence .text { margin: .2em 0 .8em; line-height: 1.9; white-space: pre-wrap; overflow-wrap: anywhere; }
 .whence .t { border-radius: .2em; padding: .12em .05em; }
 .whence .u { text-decoration: underline dotted; }
 .whence .s { color: #fff; }
 .whence .head, .whence .legend { font-size: .85em; opacity: .85; }
-.whence table { border-collapse: collapse; font-size: .9em; line-height: 1.5; }
-.whence td { padding: 0 .6rem 0 0; font-variant-numeric: tabular-nums; }
-.whence td.n { text-align: right; }
+.whence .head + .head { margin-top: .8em; }
+.whence.whence .scores { border-collapse: collapse; margin: .3em 0 .6em; font-size: .9em; line-height: 1.5; color: inherit; }
+.whence.whence .scores tr { background: none; }
+.whence.whence .scores td { padding: 0 .8em 0 0; text-align: left; line-height: 1.5; font-variant-numeric: tabular-nums; }
+.whence.whence .scores td.n { text-align: right; }
 .whence .bar { display: inline-block; height: .7em; background: currentColor; opacity: .45; }
 .whence tr.p { font-weight: bold; }
 @media print { .whence, .whence * { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
+"""
+NOTEBOOK = ".whence { font: 14px/1.6 system-ui, sans-serif; max-width: 54em; }"
+PAGE = """
+:root { color-scheme: light dark; }
+.whence { font: 16px/1.6 system-ui, sans-serif; max-width: 48rem; margin: 1.5rem auto; padding: 0 1rem; }
+.whence h1 { font-size: 1.3em; margin-bottom: 0; }
+.whence section { margin: 1rem 0; }
 """
 
 
@@ -38,9 +44,11 @@ def fragment(explanation: Explanation) -> str:
 
 def notebook(explanation: Explanation) -> str:
     """For a notebook cell."""
-    return (
-        f'<style>{STYLE}</style><div class="whence">{fragment(explanation)}{_scores(explanation)}{_legend([explanation])}</div>'
-    )
+    return _cell(fragment(explanation) + _scores(explanation) + _legend([explanation]))
+
+
+def _cell(content: str) -> str:
+    return f'<style>{NOTEBOOK}{STYLE}</style><div class="whence">{content}</div>'
 
 
 def page(groups: Sequence[Sequence[Explanation]], *, title: str = "Which words spoke for the decision?") -> str:
@@ -52,7 +60,7 @@ def page(groups: Sequence[Sequence[Explanation]], *, title: str = "Which words s
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_safe(title)}</title><style>{STYLE}</style></head>"
+        f"<title>{_safe(title)}</title><style>{PAGE}{STYLE}</style></head>"
         f'<body><main class="whence"><h1>{_safe(title)}</h1><p class="head">model: {_safe(models)}</p>'
         f"{_legend(everything)}{sections}</main></body></html>\n"
     )
@@ -88,7 +96,7 @@ def _scores(explanation: Explanation) -> str:
         f'<td><span class="bar" style="width:{8 * weights[name] / total:.2f}rem"></span></td></tr>'
         for name, score in explanation.scores.items()
     )
-    return f"<table>{rows}</table>"
+    return f'<table class="scores">{rows}</table>'
 
 
 def _legend(explanations: Sequence[Explanation]) -> str:
