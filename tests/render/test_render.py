@@ -7,14 +7,18 @@ import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.color_triplet import ColorTriplet
 from rich.console import Console
+from rich.text import Text
 
 import whence
 from whence.explanation import Explanation
@@ -150,6 +154,43 @@ def test_colours_are_full_at_the_largest_relevance() -> None:
     assert strengths[2].mixed() == FOR
     assert strengths[1].full == AGAINST
     assert strengths[0].strength == pytest.approx(1 / 3)
+
+
+def painted(sign: int, system: Literal["256", "truecolor"]) -> list[tuple[ColorTriplet | None, ColorTriplet | None]]:
+    """The colours of letters and boxes that a terminal is sent for words of rising relevance."""
+    words = [f"w{n}" for n in range(41)]
+    spans = tuple((match.start(), match.end()) for match in re.finditer(r"w\d+", " ".join(words)))
+    rising = Explanation(
+        " ".join(words), tuple(words), spans, (False,) * 41, tuple(sign * n / 40 for n in range(41)),
+        {"x": 0.0}, "x", "x", {"name": "lrp"},
+    )  # fmt: skip
+    buffer = StringIO()
+    print_on(Console(file=buffer, width=999, force_terminal=True, color_system=system), [rising])
+    line = Text.from_ansi(buffer.getvalue().split("\n")[1])
+    styles = [line.get_style_at_offset(Console(), start) for start, _ in spans]
+    return [tuple(colour and colour.get_truecolor() for colour in (s.color, s.bgcolor)) for s in styles]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("system", ["truecolor", "256"])
+def test_stronger_words_stand_out_more_on_dark_and_on_light_terminals(sign: int, system: Literal["256", "truecolor"]) -> None:
+    found = painted(sign, system)
+    kinds = [0 if letters is None else 1 if box is None else 2 for letters, box in found]
+    assert kinds == sorted(kinds) and set(kinds) == {0, 1, 2}  # as it is, coloured letters, a box
+    boxes = [box for _, box in found if box is not None]
+    assert all((max(box) - min(box)) <= (max(after) - min(after)) for box, after in pairwise(boxes))
+    assert len(set(boxes)) >= 3 and all((box.red - box.blue) * sign > 0 for box in boxes)
+    lightest = max(0.299 * box.red + 0.587 * box.green + 0.114 * box.blue for box in boxes)
+    assert lightest < 128  # a pale box would outshine a strong one on a dark ground
+    for letters in {letters for letters, box in found if letters is not None and box is None}:
+        light = luminance(letters)
+        assert (light + 0.05) / 0.05 > 3 and 1.05 / (light + 0.05) > 3  # it reads well on black and on white
+
+
+def luminance(colour: ColorTriplet) -> float:
+    """Relative luminance, as contrast is reckoned with (WCAG 2)."""
+    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour.normalized]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
 
 def test_without_any_relevance_nothing_is_coloured() -> None:

@@ -7,6 +7,18 @@ from whence.explanation import Explanation
 FOR = (178, 24, 43)  # a red and a blue that stay apart for colour-blind readers
 AGAINST = (33, 102, 172)
 
+# On a terminal, whose background may be dark or light, a weak shade is letters in a colour that reads well on both, and a
+# strong one a box. Boxes go from a grey as dark as the full colours to these: paler ones would outshine them on a dark ground.
+FOR_LETTERS = (204, 68, 68)
+AGAINST_LETTERS = (45, 124, 196)
+GREY = (80, 80, 80)
+FAINT, BOXED = 0.08, 0.3  # below the first strength a word is left as it is, from the second on it is boxed
+# Boxes for terminals of 256 colours, where the nearest to those mixtures are grey and purple.
+FOR_STEPS = ((135, 95, 95), (175, 95, 95), (175, 0, 0))
+AGAINST_STEPS = ((95, 95, 135), (95, 95, 175), (0, 95, 175))
+
+RGB = tuple[int, int, int]
+
 
 class Shade(NamedTuple):
     """How strongly a token is coloured, 0 to 1, and whether it speaks for the target."""
@@ -15,16 +27,27 @@ class Shade(NamedTuple):
     is_for: bool
 
     @property
-    def full(self) -> tuple[int, int, int]:
+    def full(self) -> RGB:
         """The colour at full strength."""
         return FOR if self.is_for else AGAINST
 
-    def mixed(self, background: tuple[int, int, int] = (255, 255, 255)) -> tuple[int, int, int]:
+    def mixed(self, background: RGB = (255, 255, 255)) -> RGB:
         """The colour on a background, of which a weak shade shows much."""
         red, green, blue = (
             round(ground + (full - ground) * self.strength) for full, ground in zip(self.full, background, strict=True)
         )
         return red, green, blue
+
+    def on_terminal(self, *, has_256: bool) -> tuple[RGB | None, RGB | None]:
+        """The letters' colour and the box's, on a background that is not known; None leaves the terminal's own."""
+        if self.strength < FAINT:
+            return None, None
+        if self.strength < BOXED:
+            return (FOR_LETTERS if self.is_for else AGAINST_LETTERS), None
+        if has_256:
+            steps = FOR_STEPS if self.is_for else AGAINST_STEPS
+            return (255, 255, 255), steps[min(int((self.strength - BOXED) / (1 - BOXED) * len(steps)), len(steps) - 1)]
+        return (255, 255, 255), self.mixed(GREY)
 
     @property
     def needs_white_text(self) -> bool:
@@ -39,7 +62,7 @@ def shades(explanation: Explanation) -> list[Shade]:
     return [Shade(abs(value) / largest if largest else 0.0, value >= 0) for value in explanation.relevance]
 
 
-def hexadecimal(colour: tuple[int, int, int]) -> str:
+def hexadecimal(colour: RGB) -> str:
     """A colour as #rrggbb."""
     return "#{:02x}{:02x}{:02x}".format(*colour)
 

@@ -3,16 +3,19 @@
 import math
 from collections.abc import Sequence
 from io import StringIO
+from typing import Literal
 
 from rich.cells import cell_len
+from rich.color import Color
 from rich.console import Console
+from rich.style import Style
 from rich.text import Text
 
 from whence.explanation import Explanation
-from whence.render.colour import method_label, one_line, shades, visible
+from whence.render.colour import FAINT, Shade, method_label, one_line, shades, visible
 
+Palette = Literal["signs", "256", "truecolor"]
 BAR, NUMBERS = 24, 22  # columns of the longest bar, and of all else in a line but the name
-FAINT = 0.08  # a shade below this is left out: a white box on a dark terminal would shout
 
 
 def terminal(explanation: Explanation, *, width: int | None = None, colour: bool | None = None) -> str:
@@ -39,21 +42,26 @@ def terminal(explanation: Explanation, *, width: int | None = None, colour: bool
 
 def print_on(console: Console, explanations: Sequence[Explanation]) -> None:
     """Print explanations of one text, its scores once."""
-    first = explanations[0]
-    marked = console.no_color or console.color_system not in ("256", "truecolor")  # sixteen colours would lose the sign
+    first, palette = explanations[0], palette_of(console)
     for explanation in explanations:
         head = Text(f"{method_label(explanation)} for ", style="dim")
         head.append(one_line(explanation.target), style="bold")
         head.append(f", score {explanation.score:+.3f}")
         console.print(head)
-        console.print(heatmap(explanation, marked=marked))
+        console.print(heatmap(explanation, palette))
         console.print()
     console.print(scores(first, width=console.width))
-    console.print(legend(explanations, marked=marked))
+    console.print(legend(explanations, palette))
 
 
-def heatmap(explanation: Explanation, *, marked: bool) -> Text:
-    """The text as the user wrote it, each token on its colour; `marked` puts signs around strong ones instead."""
+def palette_of(console: Console) -> Palette:
+    """What a console can show; sixteen colours would lose the sign."""
+    system = None if console.no_color else console.color_system
+    return system if system in ("256", "truecolor") else "signs"
+
+
+def heatmap(explanation: Explanation, palette: Palette) -> Text:
+    """The text as the user wrote it, each token in its colour, or with signs around strong ones."""
     line = Text()
     strong = shades(explanation)
     for piece, number in explanation.pieces():
@@ -62,15 +70,18 @@ def heatmap(explanation: Explanation, *, marked: bool) -> Text:
             line.append(shown)
             continue
         shade = strong[number]
-        if marked:
+        if palette == "signs":
             sign = "" if shade.strength < 0.15 else ("+" if shade.is_for else "-") * (1 + (shade.strength > 0.5))
             shown = f"[{sign}{shown}]" if sign else shown
             line.append(shown + ("°" if explanation.unknown[number] else ""))
             continue
-        ink = "rgb(255,255,255)" if shade.needs_white_text else "rgb(0,0,0)"
-        style = f"{ink} on rgb({','.join(map(str, shade.mixed()))})" if shade.strength >= FAINT else ""
-        line.append(shown, style=style + (" underline" if explanation.unknown[number] else ""))
+        line.append(shown, style=_style(shade, palette) + Style(underline=explanation.unknown[number] or None))
     return line
+
+
+def _style(shade: Shade, palette: Palette) -> Style:
+    letters, box = shade.on_terminal(has_256=palette == "256")
+    return Style(color=letters and Color.from_rgb(*letters), bgcolor=box and Color.from_rgb(*box))
 
 
 def scores(explanation: Explanation, *, width: int) -> Text:
@@ -93,17 +104,20 @@ def scores(explanation: Explanation, *, width: int) -> Text:
     return lines
 
 
-def legend(explanations: Sequence[Explanation], *, marked: bool) -> Text:
+def legend(explanations: Sequence[Explanation], palette: Palette) -> Text:
     """What the colours or signs mean, and where the score went."""
     is_signed = any(explanation.is_signed for explanation in explanations)
     line = Text("\n")
+    marked = palette == "signs"
     if marked:
         line.append("[++word] [+word] for" + (", [--word] [-word] against" if is_signed else "") + " the target")
     else:
-        line.append(" for ", style="rgb(255,255,255) on rgb(178,24,43)")
+        line.append(" for ", style=_style(Shade(1.0, True), palette))
         if is_signed:
-            line.append(" against ", style="rgb(255,255,255) on rgb(33,102,172)")
-        line.append(" the target")
+            line.append(" against ", style=_style(Shade(1.0, False), palette))
+        line.append(" the target; ")
+        line.append("coloured letters", style=_style(Shade(FAINT, True), palette))
+        line.append(" where it is weak")
     if any(any(explanation.unknown) for explanation in explanations):
         line.append("; word° is not in the vocabulary" if marked else "; underlined words are not in the vocabulary")
     if not all(explanation.is_signed for explanation in explanations):
