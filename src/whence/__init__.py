@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         WeightsError,
         WhenceError,
     )
-    from whence.explanation import Explanation
+    from whence.explanation import Explanation, Explanations
     from whence.interpreter.custom import Call, handles
     from whence.interpreter.gates import gate
     from whence.methods.gradient_input import GradientXInput
@@ -47,6 +47,7 @@ _HOMES = {
         "whence.errors",
     ),
     "Explanation": "whence.explanation",
+    "Explanations": "whence.explanation",
     "Call": "whence.interpreter.custom",
     "handles": "whence.interpreter.custom",
     "gate": "whence.interpreter.gates",
@@ -65,6 +66,7 @@ __all__ = [
     "ConservationError",
     "DataError",
     "Explanation",
+    "Explanations",
     "GradientXInput",
     "InputError",
     "ModelError",
@@ -89,7 +91,7 @@ def __getattr__(name: str) -> Any:
         return import_module("whence.experiments")
     if name not in _HOMES:
         raise AttributeError(f"module 'whence' has no attribute {name!r}")
-    if name in ("explain", "Explanation"):
+    if name in ("explain", "Explanation", "Explanations"):
         import_module("whence.render.display")
     return getattr(import_module(_HOMES[name]), "load_any" if name == "load" else name)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from whence._batches import Cut, Text, batches, cut, require_scores_of, scores_of
 from whence.errors import InputError, TargetError
-from whence.explanation import Explanation
+from whence.explanation import Explanation, Explanations
 from whence.methods.embedded import EmbeddedForward
 from whence.methods.lrp import LRP
 from whence.methods.method import Method
@@ -43,7 +43,7 @@ def explain(
     target: str | int | Sequence[str | int] = ...,
     method: Method | None = ...,
     encoders: bool = ...,
-) -> list[Explanation]: ...
+) -> Explanations: ...
 def explain(
     pipeline: Pipeline | str | Path,
     texts: str | Sequence[Text],
@@ -51,7 +51,7 @@ def explain(
     target: str | int | Sequence[str | int] = "predicted",
     method: Method | None = None,
     encoders: bool = False,
-) -> Explanation | list[Explanation]:
+) -> Explanation | Explanations:
     """Explain a text, or a list of them in batches; a tuple in the list is a text whose words are cut already.
 
     `pipeline`: one that was loaded or made, or the name or folder of one; loading it once is faster for many calls.
@@ -81,7 +81,7 @@ def explain(
         for n, explanations in zip(rows, batch, strict=True):
             found[n] = explanations
     flat = [explanation for explanations in found for explanation in explanations]
-    return flat[0] if single and wanted != "all" else flat
+    return flat[0] if single and wanted != "all" else Explanations(flat)
 
 
 def _targets(pipeline: Pipeline, target: Any, count: int) -> str | int | list[int]:

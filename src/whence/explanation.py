@@ -1,8 +1,9 @@
-"""An `Explanation`: a text, its tokens and how relevant each was; it knows no method and no colour."""
+"""An `Explanation`: a text, its tokens and how relevant each was; `Explanations`: a list of them. No method, no colour."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from itertools import groupby
+from typing import Any, ClassVar, SupportsIndex, overload
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,31 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.displays["text"](self) if "text" in self.displays else repr(self)
+
+    def _repr_html_(self) -> str | None:
+        return self.displays["html"](self) if "html" in self.displays else None
+
+
+class Explanations(list[Explanation]):
+    """A list of explanations that shows itself, in a terminal and in a notebook."""
+
+    # How, as "text" and as "html"; filled by whence.render.display.
+    displays: ClassVar[dict[str, Callable[["Explanations"], str]]] = {}
+    shown: ClassVar[int] = 20  # so many show themselves, the others are counted
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> Explanation: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Explanations": ...
+    def __getitem__(self, place: SupportsIndex | slice) -> "Explanation | Explanations":
+        return Explanations(super().__getitem__(place)) if isinstance(place, slice) else super().__getitem__(place)
+
+    def groups(self) -> list["Explanations"]:
+        """Explanations of one text, such as those for all classes, together."""
+        return [Explanations(group) for _, group in groupby(self, key=lambda explanation: explanation.text)]
+
+    def __repr__(self) -> str:
+        return self.displays["text"](self) if "text" in self.displays else super().__repr__()
 
     def _repr_html_(self) -> str | None:
         return self.displays["html"](self) if "html" in self.displays else None

@@ -220,6 +220,36 @@ def test_in_a_notebook_printing_gives_text(capsys: pytest.CaptureFixture[str], m
     assert capsys.readouterr().out == ""
 
 
+def test_a_list_of_explanations_is_a_list_that_shows_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    texts = [f"film number {n} ." for n in range(23)]
+    found = whence.explain(whence.load("sst-bigru"), texts)
+    assert isinstance(found, whence.Explanations) and isinstance(found, list)
+    assert len(found) == 23 and found == list(found) and found[0].text == texts[0]
+    assert isinstance(found[2:4], whence.Explanations) and [each.text for each in found[2:4]] == texts[2:4]
+    assert repr(found) == str(found)
+    plain = re.sub(r"[][+°-]", "", repr(found))
+    html = "".join(read(found._repr_html_() or "").text)
+    for shown in (plain, html):
+        assert "film number 19 ." in shown and "film number 20" not in shown
+        assert "… and 3 more" in shown and "Explanation(" not in shown
+        assert shown.count("LRP (ε = 0.001, δ = 0)") == shown.count("the target") == 1
+    assert "more" not in repr(found[:20]) and "more" not in (found[:20]._repr_html_() or "")
+    assert repr(whence.Explanations()) == "no explanations"
+    assert "no explanations" in (whence.Explanations()._repr_html_() or "")
+
+
+def test_explanations_of_one_text_stand_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    found = whence.explain(whence.load("sst-bigru"), ["good film", "bad film"], target="all")
+    assert [[each.target for each in group] for group in found.groups()] == [list(found[0].scores)] * 2
+    blocks = repr(found).split("\n\n")
+    assert [block.count("film") for block in blocks] == [5, 5, 0]
+    assert (found._repr_html_() or "").count('<tr class="f">') == 2
+    assert isinstance(whence.explain(whence.load("sst-bigru"), "good", target="all"), whence.Explanations)
+
+
 def rules(markup: str) -> list[tuple[str, str]]:
     """The selectors of the style sheets in a page, each with what it sets."""
     sheets = "".join(re.findall(r"<style>(.*?)</style>", markup, flags=re.DOTALL)).replace("@media print", "")

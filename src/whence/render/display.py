@@ -1,7 +1,8 @@
 """Gives explanations their looks: coloured when printed, as HTML in a notebook."""
 
-from whence.explanation import Explanation
-from whence.render.html import notebook
-from whence.render.terminal import terminal
+from whence.explanation import Explanation, Explanations
+from whence.render.html import notebook, notebook_list
+from whence.render.terminal import terminal, terminal_list
 
 Explanation.displays.update(text=terminal, html=notebook)
+Explanations.displays.update(text=terminal_list, html=notebook_list)

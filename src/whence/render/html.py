@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from whence.explanation import Explanation
+from whence.explanation import Explanation, Explanations
 from whence.render.colour import AGAINST, FOR, method_label, shades, visible
 
 # Nothing outside .whence is touched. The doubled name outweighs a notebook's own rules for its tables.
@@ -19,6 +19,9 @@ STYLE = """
 .whence.whence .scores tr { background: none; }
 .whence.whence .scores td { padding: 0 .8em 0 0; text-align: left; line-height: 1.5; font-variant-numeric: tabular-nums; }
 .whence.whence .scores td.n { text-align: right; }
+.whence.whence .list td { vertical-align: baseline; }
+.whence.whence .list .f td { padding-top: .6em; }
+.whence.whence .list .text { margin: 0; }
 .whence .bar { display: inline-block; height: .7em; background: currentColor; opacity: .45; }
 .whence tr.p { font-weight: bold; }
 @media print { .whence, .whence * { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
@@ -45,6 +48,23 @@ def fragment(explanation: Explanation) -> str:
 def notebook(explanation: Explanation) -> str:
     """For a notebook cell."""
     return _cell(fragment(explanation) + _scores(explanation) + _legend([explanation]))
+
+
+def notebook_list(explanations: Explanations) -> str:
+    """Many texts for a notebook cell: of each its target, its score and its words coloured; then one legend."""
+    shown, rest = explanations[: explanations.shown], len(explanations) - explanations.shown
+    methods = list(dict.fromkeys(map(method_label, shown)))
+    rows = "".join(_row(e, group[0] is e, len(methods) > 1) for group in shown.groups() for e in group)
+    more = f'<div class="head">… and {rest} more</div>' if rest > 0 else ""
+    head = f'<div class="head">{_safe(", ".join(methods)) or "no explanations"}</div>'
+    return _cell(head + f'<table class="scores list">{rows}</table>{more}{_legend(shown)}' if shown else head)
+
+
+def _row(explanation: Explanation, is_first: bool, has_method: bool) -> str:
+    label = explanation.target + (f", {method_label(explanation)}" if has_method else "")
+    cells = f'<td class="head">{_safe(label)}</td><td class="head n">{explanation.score:+.3f}</td>'
+    text = f'<td><div class="text" dir="auto">{_heatmap(explanation)}</div></td>'
+    return f'<tr class="{"f" if is_first else ""}">{cells}{text}</tr>'
 
 
 def _cell(content: str) -> str:

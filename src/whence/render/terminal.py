@@ -1,7 +1,7 @@
 """Explanations for a terminal: coloured where it can, marked with signs where it cannot."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import Literal
 
@@ -9,9 +9,10 @@ from rich.cells import cell_len
 from rich.color import Color
 from rich.console import Console
 from rich.style import Style
+from rich.table import Table
 from rich.text import Text
 
-from whence.explanation import Explanation
+from whence.explanation import Explanation, Explanations
 from whence.render.colour import FAINT, Shade, method_label, one_line, shades, visible
 
 Palette = Literal["signs", "256", "truecolor"]
@@ -23,6 +24,17 @@ def terminal(explanation: Explanation, *, width: int | None = None, colour: bool
 
     `colour` None asks the terminal (NO_COLOR, TERM, whether it is one); `width` None takes its own.
     """
+    return _captured(lambda console: print_on(console, [explanation]), width=width, colour=colour)
+
+
+def terminal_list(explanations: Explanations, *, width: int | None = None, colour: bool | None = None) -> str:
+    """Many texts: of each its target, its score and its words coloured; then one legend."""
+    found = _captured(lambda console: print_list_on(console, explanations), width=width, colour=colour)
+    return "\n".join(line.rstrip() for line in found.splitlines())
+
+
+def _captured(draw: Callable[[Console], None], *, width: int | None, colour: bool | None) -> str:
+    """What is drawn on a console like the one that the user sees."""
     buffer = StringIO()
     seen = Console(force_jupyter=False)  # what the terminal can do
     if colour is None:
@@ -36,7 +48,7 @@ def terminal(explanation: Explanation, *, width: int | None = None, colour: bool
         no_color=not colour,
         color_system=("256" if seen.color_system in ("256", "standard") else "truecolor") if colour else None,
     )
-    print_on(console, [explanation])
+    draw(console)
     return buffer.getvalue()
 
 
@@ -51,7 +63,29 @@ def print_on(console: Console, explanations: Sequence[Explanation]) -> None:
         console.print(heatmap(explanation, palette))
         console.print()
     console.print(scores(first, width=console.width))
-    console.print(legend(explanations, palette))
+    console.print(legend(explanations, palette).append(_sums(explanations)))
+
+
+def print_list_on(console: Console, explanations: Explanations) -> None:
+    """Print many explanations, the first of them if they are too many, those of one text together."""
+    shown, rest = explanations[: explanations.shown], len(explanations) - explanations.shown
+    palette, methods = palette_of(console), list(dict.fromkeys(map(method_label, shown)))
+    console.print(Text(", ".join(methods) or "no explanations", style="dim"))
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(max_width=max(8, console.width // 3), no_wrap=True, overflow="ellipsis")
+    table.add_column(justify="right", no_wrap=True)
+    groups = shown.groups()
+    for n, group in enumerate(groups):
+        if n and len(groups) < len(shown):
+            table.add_row()
+        for explanation in group:
+            label = one_line(explanation.target) + (f", {method_label(explanation)}" if len(methods) > 1 else "")
+            table.add_row(Text(label), f"{explanation.score:+.3f}", heatmap(explanation, palette))
+    console.print(table)
+    if rest > 0:
+        console.print(Text(f"… and {rest} more"))
+    if shown:
+        console.print(legend(shown, palette))
 
 
 def palette_of(console: Console) -> Palette:
@@ -105,7 +139,7 @@ def scores(explanation: Explanation, *, width: int) -> Text:
 
 
 def legend(explanations: Sequence[Explanation], palette: Palette) -> Text:
-    """What the colours or signs mean, and where the score went."""
+    """What the colours or signs mean."""
     is_signed = any(explanation.is_signed for explanation in explanations)
     line = Text("\n")
     marked = palette == "signs"
@@ -122,9 +156,17 @@ def legend(explanations: Sequence[Explanation], palette: Palette) -> Text:
         line.append("; word° is not in the vocabulary" if marked else "; underlined words are not in the vocabulary")
     if not all(explanation.is_signed for explanation in explanations):
         line.append("; sensitivity analysis has no sign: it says how much a word matters, not for which side")
+    return line
+
+
+def _sums(explanations: Sequence[Explanation]) -> Text:
+    """Where each score went."""
+    lines = Text()
     for explanation in explanations:
         if explanation.absorbed:
             words, rest = sum(explanation.relevance), sum(explanation.absorbed.values())
             which = f"{one_line(explanation.target)}: " if len(explanations) > 1 else ""
-            line.append(f"\n{which}relevance {words:+.3f} + absorbed {rest:+.3f} = score {explanation.score:+.3f}", style="dim")
-    return line
+            lines.append(
+                f"\n{which}relevance {words:+.3f} + absorbed {rest:+.3f} = score {explanation.score:+.3f}", style="dim"
+            )
+    return lines
