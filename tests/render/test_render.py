@@ -135,6 +135,13 @@ def test_bars_stand_below_each_other_whatever_the_names(width: int) -> None:
     assert "日本語  " in lines[2]
 
 
+@pytest.mark.parametrize(("score", "shown"), [(0.0, "50.0 %"), (0.27, "56.7 %"), (-800.0, "0.0 %"), (800.0, "100.0 %")])
+def test_a_models_only_score_shows_its_sigmoid(score: float, shown: str) -> None:
+    alone = replace(explained("good film"), scores={"positive": score}, predicted="positive", target="positive")
+    assert f" {shown}" in terminal(alone, colour=False, width=80)
+    assert f">{shown}<" in notebook(alone) and f">{shown}<" in page([[alone]])
+
+
 @settings(max_examples=300)
 @given(text=st.text(min_size=1).filter(lambda text: bool(text.strip())))
 def test_any_text_can_be_shown(text: str) -> None:

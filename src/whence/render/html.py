@@ -1,11 +1,11 @@
 """Explanations as a web page that needs nothing else: no script, no fetch; readable in light, in dark and on paper."""
 
-import math
 from collections.abc import Sequence
 from html import escape
 
 from whence.explanation import Explanation, Explanations
 from whence.render.colour import AGAINST, FOR, method_label, shades, visible
+from whence.render.probability import probabilities
 
 # Nothing outside .whence is touched. The doubled name outweighs a notebook's own rules for its tables.
 STYLE = """
@@ -107,13 +107,11 @@ def _heatmap(explanation: Explanation) -> str:
 
 
 def _scores(explanation: Explanation) -> str:
-    largest = max(explanation.scores.values())
-    weights = {name: math.exp(score - largest) for name, score in explanation.scores.items()}
-    total = sum(weights.values())
+    shares = probabilities(explanation.scores)
     rows = "".join(
         f'<tr class="{"p" if name == explanation.predicted else ""}"><td>{_safe(name)}</td><td class="n">{score:+.3f}</td>'
-        f'<td class="n">{100 * weights[name] / total:.1f} %</td>'
-        f'<td><span class="bar" style="width:{8 * weights[name] / total:.2f}rem"></span></td></tr>'
+        f'<td class="n">{100 * shares[name]:.1f} %</td>'
+        f'<td><span class="bar" style="width:{8 * shares[name]:.2f}rem"></span></td></tr>'
         for name, score in explanation.scores.items()
     )
     return f'<table class="scores">{rows}</table>'

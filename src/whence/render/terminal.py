@@ -1,6 +1,5 @@
 """Explanations for a terminal: coloured where it can, marked with signs where it cannot."""
 
-import math
 from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import Literal
@@ -14,6 +13,7 @@ from rich.text import Text
 
 from whence.explanation import Explanation, Explanations
 from whence.render.colour import FAINT, Shade, method_label, one_line, shades, visible
+from whence.render.probability import probabilities
 
 Palette = Literal["signs", "256", "truecolor"]
 BAR, NUMBERS = 24, 22  # columns of the longest bar, and of all else in a line but the name
@@ -120,20 +120,17 @@ def _style(shade: Shade, palette: Palette) -> Style:
 
 def scores(explanation: Explanation, *, width: int) -> Text:
     """A bar for every class, as long as its probability."""
-    largest = max(explanation.scores.values())
-    weights = {name: math.exp(score - largest) for name, score in explanation.scores.items()}
-    total = sum(weights.values())
+    shares = probabilities(explanation.scores)
     shown = {name: one_line(name) for name in explanation.scores}
     names = min(max(map(cell_len, shown.values())), max(8, width - NUMBERS))
     longest = max(0, min(BAR, width - names - NUMBERS))
     lines = Text(no_wrap=True, overflow="crop")
     for name, score in explanation.scores.items():
-        share = weights[name] / total
-        bar = "█" * round(longest * share)
+        bar = "█" * round(longest * shares[name])
         style = "bold" if name == explanation.predicted else ""
         label = Text(shown[name])
         label.truncate(names, overflow="ellipsis", pad=True)
-        lines.append(f"  {label}  {score:+7.3f}  {100 * share:5.1f} %  {bar}\n", style=style)
+        lines.append(f"  {label}  {score:+7.3f}  {100 * shares[name]:5.1f} %  {bar}\n", style=style)
     lines.rstrip()
     return lines
 
