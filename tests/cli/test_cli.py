@@ -102,7 +102,17 @@ def test_output_files_appear_whole(tmp_path: Path, format: str) -> None:
         (("explain", "good", "--model", "x" * 300), "there is no model|File name too long"),
         (("explain", "good", "--epsilon", "1e308"), "the relevance is not finite"),
         (("explain", "good", "--model", "no\n\x1b[31mmodel"), "there is no model 'no\\\\n"),
-        (("explain", "good", "--format", "pdf"), "'pdf' is not one of 'terminal', 'html'.*see whence explain --help"),
+        (
+            ("explain", "good", "--format", "pdf"),
+            "'--format': 'pdf' is not one of 'terminal', 'html'.*see whence explain --help",
+        ),
+        (("explain", "good", "--epsilon", "abc"), "'abc'.*'--epsilon'|'--epsilon'.*'abc'"),
+        (("explain", "good", "--epsilno", "1"), "--epsilno.*--epsilon"),
+        (("explain", "good", "--epsilon"), "'--epsilon' requires an argument; see whence explain --help"),
+        (("bench", "--repeats", "1"), "1.*'--repeats'.*3; see whence bench --help|'--repeats'.*1.*3; see whence bench --help"),
+        (("explian", "good"), "No such command 'explian'. Did you mean 'explain'. See whence --help"),
+        (("train",), "Missing option '--output'; see whence train --help"),
+        (("data",), "Missing command; see whence data --help"),
         (("train", "--output", "x", "--sst", "nowhere"), "SST is not in nowhere"),
     ],
 )
@@ -367,6 +377,27 @@ def test_doctor_says_which_path_and_why() -> None:
     done = run("doctor", WHENCE_COMPILED="0")
     assert done.returncode == 0, done.stderr
     assert "nn.LSTM on the CPU, float32: plain (WHENCE_COMPILED is 0)" in done.stdout
+
+
+def test_settings_that_do_nothing_are_noted() -> None:
+    done = run("explain", "good", "--method", "sa", "--method", "gi", "--epsilon", "3", "--product", "half", "--format", "json")
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 2
+    assert (
+        done.stderr
+        == "whence: note: --epsilon, --product: no effect with --method sa and --method gi, only with --method lrp\n"
+    )
+    assert run("explain", "good", "--method", "sa", "--method", "lrp", "--epsilon", "3", "--format", "json").stderr == ""
+    assert run("explain", "good", "--method", "gi", "--format", "json").stderr == ""
+
+
+def test_the_name_of_a_file_is_a_text_with_a_note(tmp_path: Path) -> None:
+    (tmp_path / "my reviews.txt").write_text("good film\n", encoding="utf-8")
+    done = run("explain", "my reviews.txt", "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["text"] == "my reviews.txt"
+    assert done.stderr.startswith("whence: note: 'my reviews.txt' is explained as a text")
+    assert done.stderr.endswith("give --file 'my reviews.txt'\n")
+    assert run("explain", "--file", "my reviews.txt", "--format", "json", cwd=tmp_path).stderr == ""
 
 
 def test_the_rule_for_products_is_an_option() -> None:

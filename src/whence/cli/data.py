@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-data = typer.Typer(help="Fetch data sets.", no_args_is_help=True)
+data = typer.Typer(help="Fetch data sets.")
 
 
 @data.callback()

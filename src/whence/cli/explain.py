@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whence.cli.streams import require_place, write_file
+from whence.cli.streams import note, require_place, write_file
 from whence.errors import InputError, ModelError
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class ProductName(StrEnum):
 
 
 def explain(
+    context: typer.Context,
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to explain; without any, lines of standard input.")] = None,
     file: Annotated[Path | None, typer.Option(help="A file with a text in every line.")] = None,
     model: Annotated[str, typer.Option(help="A bundled model, a folder, or package.module:factory.")] = "sst-bilstm",
@@ -62,8 +64,10 @@ def explain(
     """Show which words spoke for a decision and which against it."""
     if output is not None:
         require_place(output)
+    names = method or [MethodName.lrp]
+    _note_idle_settings(context, names)
     given = _texts(texts, file)
-    methods = _methods(method or [MethodName.lrp], epsilon, delta, product)
+    methods = _methods(names, epsilon, delta, product)
     pipeline = pipeline_of(model)
     from whence._explain import explain as explain_texts
 
@@ -75,8 +79,19 @@ def explain(
     _print(groups, format, output)
 
 
+def _note_idle_settings(context: typer.Context, names: list[MethodName]) -> None:
+    """Say which of LRP's settings were given in vain."""
+    sources = {name: context.get_parameter_source(name) for name in ("epsilon", "delta", "product")}
+    given = [f"--{name}" for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    if given and MethodName.lrp not in names:
+        others = " and ".join(dict.fromkeys(f"--method {name.value}" for name in names))
+        note(f"{', '.join(given)}: no effect with {others}, only with --method lrp")
+
+
 def _texts(texts: list[str] | None, file: Path | None) -> list[str]:
     given = list(texts or [])
+    for text in filter(os.path.isfile, given):
+        note(f"{text!r} is explained as a text; to explain the lines of the file of that name, give --file {shlex.quote(text)}")
     if file is not None:
         given += _lines(file.read_bytes, str(file))
     elif not given:

@@ -3,7 +3,7 @@
 import sys
 from errno import EBADF
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -79,8 +79,7 @@ def _told(error: Exception, arguments: list[str]) -> int:
     """Print what went wrong as one line without a control character in it; returns the exit code."""
     reason, code = str(error), 1
     if hasattr(error, "show"):  # the command line's own errors have that
-        command = "" if arguments[0].startswith("-") else f"{arguments[0]} "
-        reason, code = f"{reason.removeprefix('Value error, ').rstrip('.')}; see whence {command}--help", 2
+        reason, code = _wrong_call(error, arguments), 2
     elif isinstance(error, (InputError, TargetError, ModelError, DataError)):
         code = 2
     elif isinstance(error, OSError) and error.errno == EBADF and error.filename is None:
@@ -89,3 +88,14 @@ def _told(error: Exception, arguments: list[str]) -> int:
         reason = f"{type(error).__name__}: {reason}; --debug shows where"
     print(f"whence: {visible(' '.join(reason.split()))}", file=sys.stderr)
     return code
+
+
+def _wrong_call(error: Any, arguments: list[str]) -> str:
+    """What the command line's own code found wrong, with the option's name and the value that was given for it."""
+    reason = error.format_message().replace(": Value error, ", ": ").rstrip(".")
+    checked = getattr(error.__cause__, "errors", list)()  # by a check whose message leaves the value out
+    if checked and (value := repr(checked[0]["input"])) not in reason:
+        reason = reason.replace("Invalid value for", f"Invalid value {value} for")
+    named = "whence" if arguments[0].startswith("-") else f"whence {arguments[0]}"
+    command = error.ctx.command_path if getattr(error, "ctx", None) else named
+    return f"{reason}{' See' if reason.endswith('?') else '; see'} {command} --help"

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from whence.errors import InputError, WhenceError
+from whence.render.colour import one_line
 
 
 def fill_closed_streams() -> None:
@@ -27,6 +28,11 @@ def drop_output() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
+
+
+def note(text: str) -> None:
+    """Say something beside the output, in one line on standard error."""
+    print(f"whence: note: {one_line(text)}", file=sys.stderr)
 
 
 def require_place(path: Path) -> None:
