@@ -4,12 +4,18 @@ BIN := .venv/bin
 
 .PHONY: demo test check bench format clean
 
-.venv/.installed: pyproject.toml constraints.txt
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
+
+.venv/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(INSTALL) '.[paper]'
 	touch $@
 
-demo: .venv/.installed  ## explain a few sequences on the terminal
+.venv/.installed: .venv/.demo
+	$(INSTALL) '.[dev]'
+	touch $@
+
+demo: .venv/.demo  ## explain a few sequences on the terminal
 	$(BIN)/python examples/demo.py
 
 test: check  ## everything CI runs: the checks and all tests
