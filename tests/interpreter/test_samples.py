@@ -1,0 +1,39 @@
+"""Samples of a batch stay apart, also where constants were put in their place."""
+
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from whence import relevance
+from whence.interpreter.samples import completed
+
+
+class Masked(nn.Module):
+    """Adds a layer's output to its input, but zeros for some samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner, self.head = nn.Linear(3, 3), nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head((x + self.inner(x).masked_fill(x[:, :1] < 0, 0.0)).tanh())
+
+
+def test_nobodys_elements_go_to_who_owns_the_rest_of_an_axis() -> None:
+    owner = torch.tensor([[1.0, 0, 1], [2, 2, 0]])
+    assert completed(owner).tolist() == [[1, 1, 1], [2, 2, 2]]
+    assert completed(torch.tensor([1.0, 0, 2])).tolist() == [1, 0, 2]
+
+
+def test_a_sample_without_an_owner_is_not_given_to_another() -> None:
+    owner = torch.tensor([[1.0, 1, 1], [0, 0, 0]])
+    assert completed(owner).tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert completed(owner, keep=2).tolist() == [[1, 1, 1], [0, 0, 0]]
+
+
+def test_a_sample_whose_layer_is_masked_is_explained_by_what_goes_past_it() -> None:
+    model, x = Masked().double(), torch.tensor([[1.0, 2, 3], [-1, 2, 3]], dtype=torch.float64)
+    found = relevance(model, x, target=1).check()
+    for n in range(2):
+        assert_close(found.relevance[n : n + 1], relevance(model, x[n : n + 1], target=1).relevance)

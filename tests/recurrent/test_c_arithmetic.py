@@ -1,0 +1,110 @@
+"""The arithmetic of the C kernels where it is delicate: sums that are exactly zero, and gates far out."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from whence import LRP
+from whence.interpreter.recurrence import GRU, LSTM
+from whence.recurrent import compiled, native
+from whence.recurrent.directions import DirectionsLayer
+from whence.recurrent.weights import gru_weights, lstm_weights
+
+PRECISIONS = [torch.float32, torch.float64]
+CELLS = {"lstm": (LSTM, nn.LSTM), "gru": (GRU, nn.GRU)}
+
+
+def both_layers(cell: str, x: Tensor, weights: object, states: list[Tensor]) -> tuple[native.NativeLayer, DirectionsLayer]:
+    """The same layer by the kernels and by the reference."""
+    if compiled.built(f"{cell}/steps.c", x.dtype).library is None:
+        pytest.skip("no C compiler")
+    quick = native.NativeLayer(x, [weights], states, None)  # type: ignore[list-item]
+    return quick, DirectionsLayer(CELLS[cell][0], x, [weights], states, None, plainly=False)
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
+def test_a_candidate_that_is_zero_counts_as_positive(dtype: torch.dtype) -> None:
+    """a = 1 − 1 = 0 and c = 0: half of r = 1 is new, so q = ½ / ε = 1, and each of three lower neurons shares ε q / 3."""
+    x = torch.tensor([[[1.0, -1.0]]], dtype=dtype)
+    rows = torch.zeros(4, 2, dtype=dtype)
+    rows[2] = 1  # the candidate's
+    states = [torch.zeros(1, 1, 1, dtype=dtype)] * 2
+    for layer in both_layers("lstm", x, lstm_weights(rows, torch.zeros(4, 1, dtype=dtype), has_biases=False), states):
+        swept = layer.relevance(
+            torch.ones(1, 1, 1, 1, dtype=dtype), [torch.zeros(1, 1, 1, 1, dtype=dtype)] * 2, LRP(epsilon=0.5).rule,
+            direction=None, by_step=False,
+        )  # fmt: skip
+        assert_close(swept.x.flatten(), torch.tensor([1 + 1 / 6, -1 + 1 / 6], dtype=dtype))
+        assert_close(swept.states[0].flatten(), torch.tensor([1 / 6], dtype=dtype))
+        assert_close(swept.states[1].flatten(), torch.tensor([0.5], dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
+@pytest.mark.parametrize("method", [LRP(epsilon=0.5), LRP(epsilon=0.5, delta=0.3, stabiliser="absorbed")], ids=str)
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_sums_that_are_zero_are_the_references(cell: str, method: LRP, dtype: torch.dtype) -> None:
+    x = torch.tensor([[[1.0, -1.0]], [[2.0, -2.0]], [[-0.5, 0.5]]], dtype=dtype)
+    gates = {"lstm": 4, "gru": 3}[cell]
+    named = lstm_weights if cell == "lstm" else gru_weights
+    weights = named(torch.ones(gates * 2, 2, dtype=dtype), torch.ones(gates * 2, 2, dtype=dtype), has_biases=False)
+    states = [torch.tensor([[[1.0, -1.0]]], dtype=dtype)] * (2 if cell == "lstm" else 1)
+    r_outputs = torch.arange(1.0, 7, dtype=dtype).view(1, 3, 1, 2)
+    r_states = [torch.ones(1, 1, 1, 2, dtype=dtype)] * len(states)
+    quick, slow = (
+        layer.relevance(r_outputs, r_states, method.rule, direction=None, by_step=False)
+        for layer in both_layers(cell, x, weights, states)
+    )
+    assert_close(quick.x, slow.x)
+    assert_close(list(quick.states), list(slow.states))
+    assert_close(quick.stabiliser, slow.stabiliser)
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_gates_far_out_are_open_or_closed(cell: str, dtype: torch.dtype) -> None:
+    """Sums of up to ±10⁴, beyond the largest exponent of either precision, and on both sides of float32's."""
+    torch.manual_seed(0)
+    module = CELLS[cell][1](1, 8).to(dtype)
+    far = torch.tensor([1e4, -1e4, 720, -720, 87, -87, 89, -89, 30, -30, 10, -10], dtype=dtype)
+    x = far.view(1, -1, 1)
+    with torch.no_grad():
+        module.weight_ih_l0.copy_(torch.where(torch.rand_like(module.weight_ih_l0) < 0.5, 1.0, -1.0))
+        expected = module(x)[0]
+    named = lstm_weights if cell == "lstm" else gru_weights
+    weights = named(*(each.detach() for each in module.all_weights[0]), has_biases=True)
+    states = [torch.zeros(1, len(far), 8, dtype=dtype)] * (2 if cell == "lstm" else 1)
+    quick, slow = both_layers(cell, x, weights, states)
+    assert quick.outputs().isfinite().all()
+    assert_close(quick.outputs(), expected)
+    r_outputs, r_states = (
+        torch.ones(1, 1, len(far), 8, dtype=dtype),
+        [torch.zeros(1, 1, len(far), 8, dtype=dtype)] * len(states),
+    )
+    found, needed = (
+        layer.relevance(r_outputs, r_states, LRP().rule, direction=None, by_step=False).x for layer in (quick, slow)
+    )
+    assert found.isfinite().all()
+    assert_close(found, needed)
+
+
+def test_a_library_is_kept_for_one_kind_of_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "compiler"  # one that is quick: an empty library
+    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\nexec cc -shared -x c /dev/null -o "$2"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    names: list[set[str]] = []
+    for flags in ("sse2", "sse2 avx512f", "sse2"):
+        folder = tmp_path / f"cache-{len(names)}"
+        monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+        monkeypatch.setattr(compiled, "_processor", lambda flags=flags: flags)
+        compiled.built.cache_clear()
+        compiled.built("lstm/steps.c", torch.float32)
+        names.append({path.name for path in folder.rglob("*.so")})
+    compiled.built.cache_clear()
+    if not names[0]:
+        pytest.skip("no C compiler")
+    assert names[0] == names[2]
+    assert names[0].isdisjoint(names[1])
