@@ -46,8 +46,8 @@ class Room(NamedTuple):
     without: Sequence[str] = ()
 
 
-PATHS, LAWS = "tests/recurrent/test_paths.py", "tests/methods/test_lrp_laws.py"
-INTERPRETER = ("tests/interpreter/test_rules.py", "tests/interpreter/test_gates.py", "tests/interpreter/test_students.py")
+PATHS = "tests/recurrent/test_paths.py"
+INTERPRETER = tuple(f"tests/interpreter/test_{name}.py" for name in ("rules", "gates", "in_place", "samples", "students"))
 METHODS = ("tests/methods/test_inputs_and_targets.py", "tests/methods/test_targets.py", "tests/methods/test_by_step.py")
 RECURRENT = ("tests/recurrent/test_lstm_reference.py", "tests/recurrent/test_gru_and_rnn.py", "tests/recurrent/test_oracles.py")
 WHOLE = (
@@ -70,10 +70,10 @@ WHOLE = (
 GPU = ("recurrent/*/gpu.py", "recurrent/gpu/*.py")
 ROOMS = {
     "rules": Room(("rules/*.py",), ("tests/rules", *RECURRENT, *INTERPRETER), WHOLE),
-    "interpreter": Room(("interpreter/*.py",), (*INTERPRETER, "tests/interpreter", *METHODS), WHOLE),
+    "interpreter": Room(("interpreter/*.py",), (*INTERPRETER, *METHODS), WHOLE),
     "recurrent": Room(("recurrent/**/*.py",), (*RECURRENT, PATHS, "tests/recurrent/test_unfriendly.py"), WHOLE, GPU),
     "kernels": Room(("recurrent/**/*.c", "recurrent/*.h"), ("tests/recurrent/test_c_arithmetic.py", PATHS), WHOLE),
-    "methods": Room(("methods/*.py",), (*METHODS, LAWS, "tests/methods"), WHOLE),
+    "methods": Room(("methods/*.py",), ("tests/methods",), WHOLE),
     "evaluation": Room(("evaluation/*.py",), ("tests/evaluation",), ("tests/experiments", "tests/cli", *WHOLE)),
     # What these decide shows on a GPU alone, where tests/test_cuda.py runs; by Triton's interpreter only their numbers do.
     "gpu": Room(GPU, (PATHS,), ("tests/recurrent",)),
@@ -95,6 +95,19 @@ class Mutant:
     text: str  # of the whole file
     equivalent: str = ""  # the reason
     fate: str = ""  # "survived", or what killed it
+
+
+class Running(NamedTuple):
+    """A mutant whose tests run, in which selection, and since when."""
+
+    mutant: Mutant
+    stage: int
+    since: float
+
+    @property
+    def seconds(self) -> float:
+        """For how long."""
+        return time.monotonic() - self.since
 
 
 def found(room: str, pattern: str | None) -> list[Mutant]:
@@ -203,25 +216,29 @@ def killer(log: Path, status: int) -> str:
 def judged(mutants: Sequence[Mutant], workers: int, folder: Path) -> list[Mutant]:
     """The mutants with their fates, a few at a time."""
     waiting = [(mutant, 0) for mutant in reversed(mutants) if not mutant.equivalent]
-    running: dict[int, tuple[Mutant, int, float]] = {}
+    running: dict[int, Running] = {}
     done: list[Mutant] = []
-    while waiting or running:
-        while waiting and len(running) < workers:
-            mutant, stage = waiting.pop()
-            running[start(mutant, stage, folder)] = mutant, stage, time.monotonic()
-        child, status = os.waitpid(-1, os.WNOHANG)
-        if not child:
-            time.sleep(0.1)
-            for late in [each for each, (_, stage, since) in running.items() if time.monotonic() - since > LIMITS[stage]]:
-                os.killpg(late, signal.SIGKILL)
-            continue
-        mutant, stage, since = running.pop(child)
-        fate = killer(folder / f"{child}.log", status) or ("" if stage == 0 else "survived")
-        if not fate:
-            waiting.insert(0, (mutant, 1))
-            continue
-        done.append(replace(mutant, fate=fate))
-        print(f"{len(done):4d} {time.monotonic() - since:5.0f}s {shown(done[-1])}", flush=True)
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                mutant, stage = waiting.pop()
+                running[start(mutant, stage, folder)] = Running(mutant, stage, time.monotonic())
+            child, status = os.waitpid(-1, os.WNOHANG)
+            if not child:
+                time.sleep(0.1)
+                for late in [each for each, own in running.items() if own.seconds > LIMITS[own.stage]]:
+                    os.killpg(late, signal.SIGKILL)
+                continue
+            own = running.pop(child)
+            fate = killer(folder / f"{child}.log", status) or ("survived" if own.stage else "")
+            if not fate:
+                waiting.insert(0, (own.mutant, 1))
+                continue
+            done.append(replace(own.mutant, fate=fate))
+            print(f"{len(done):4d} {own.seconds:5.0f}s {shown(done[-1])}", flush=True)
+    finally:
+        for child in running:
+            os.killpg(child, signal.SIGKILL)
     return done
 
 
@@ -261,6 +278,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="PATH", help="where to write everything as JSON")
     parser.add_argument("--unchecked", action="store_true", help="leave out the run of all tests on the unchanged package")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the children end too
     rooms = given.room or [room for room in ROOMS if room != "gpu"]
     mutants = chosen(rooms, given.count, given.seed, given.only)
     for each in ("torch", "pytest"):  # what every child would have to import
