@@ -48,24 +48,12 @@ class Room(NamedTuple):
 
 PATHS = "tests/recurrent/test_paths.py"
 INTERPRETER = tuple(f"tests/interpreter/test_{name}.py" for name in ("rules", "gates", "in_place", "samples", "students"))
-METHODS = ("tests/methods/test_inputs_and_targets.py", "tests/methods/test_targets.py", "tests/methods/test_by_step.py")
+METHODS = tuple(f"tests/methods/test_{name}.py" for name in ("inputs_and_targets", "targets", "by_step", "shared_inputs"))
 RECURRENT = ("tests/recurrent/test_lstm_reference.py", "tests/recurrent/test_gru_and_rnn.py", "tests/recurrent/test_oracles.py")
 WHOLE = (
-    *(
-        "tests/rules",
-        "tests/evaluation",
-        "tests/interpreter",
-        "tests/methods",
-        "tests/experiments/test_findings.py",
-        "tests/recurrent",
-    ),
-    *(
-        "tests/test_golden.py",
-        "tests/test_no_trace.py",
-        "tests/test_batches.py",
-        "tests/test_bad_input.py",
-        "tests/test_pipeline.py",
-    ),
+    *("tests/interpreter", "tests/methods", "tests/rules", "tests/evaluation", "tests/experiments/test_findings.py"),
+    *(f"tests/test_{name}.py" for name in ("batches", "bad_input", "no_trace", "golden", "pipeline")),
+    "tests/recurrent",
 )
 GPU = ("recurrent/*/gpu.py", "recurrent/gpu/*.py")
 ROOMS = {
@@ -73,7 +61,7 @@ ROOMS = {
     "interpreter": Room(("interpreter/*.py",), (*INTERPRETER, *METHODS), WHOLE),
     "recurrent": Room(("recurrent/**/*.py",), (*RECURRENT, PATHS, "tests/recurrent/test_unfriendly.py"), WHOLE, GPU),
     "kernels": Room(("recurrent/**/*.c", "recurrent/*.h"), ("tests/recurrent/test_c_arithmetic.py", PATHS), WHOLE),
-    "methods": Room(("methods/*.py",), ("tests/methods",), WHOLE),
+    "methods": Room(("methods/*.py",), ("tests/methods", "tests/test_batches.py", "tests/test_bad_input.py"), WHOLE),
     "evaluation": Room(("evaluation/*.py",), ("tests/evaluation",), ("tests/experiments", "tests/cli", *WHOLE)),
     # What these decide shows on a GPU alone, where tests/test_cuda.py runs; by Triton's interpreter only their numbers do.
     "gpu": Room(GPU, (PATHS,), ("tests/recurrent",)),

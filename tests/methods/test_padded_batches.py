@@ -1,0 +1,70 @@
+"""Padded batches: where the samples lie, and one target for each of them."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from whence import LRP, GradientXInput, TargetError, relevance
+
+
+class BatchOutside(nn.Module):
+    """Batch first outside, time first inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.lstm, self.head = nn.LSTM(4, 3), nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.lstm(x.transpose(0, 1))[0][-1])
+
+
+@pytest.mark.parametrize("method", [LRP(), GradientXInput()], ids=str)
+def test_samples_are_found_along_the_axis_that_has_as_many(method: LRP) -> None:
+    model, x, lengths = BatchOutside().double(), torch.randn(2, 5, 4, dtype=torch.float64), [3, 5]
+    result = relevance(model, x, target=[1, 0], lengths=lengths, method=method)
+    for n, size in enumerate(lengths):
+        alone = relevance(model, x[n : n + 1, :size], target=1 - n, method=method)
+        assert_close(result.relevance[n, :size], alone.relevance[0])
+        assert not result.relevance[n, size:].any()
+        assert_close(result.score[n], alone.score[0])
+
+
+def test_a_target_for_each_sample_or_for_all() -> None:
+    model, x = BatchOutside().double(), torch.randn(2, 5, 4, dtype=torch.float64)
+    with pytest.raises(TargetError, match="target names 3 classes for 2 samples; give one for all or one for each"):
+        relevance(model, x, target=[1, 0, 1], lengths=[3, 5])
+    both, each = (relevance(model, x, target=target, lengths=[3, 5]) for target in (1, [1, 1]))
+    assert_close(both.relevance, each.relevance)
+
+
+class Constant(nn.Module):
+    """A layer that gives, besides what it makes of its input, numbers that do not depend on it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.inner(x), torch.ones(2, 3, dtype=x.dtype), torch.arange(3)
+
+
+class Around(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.middle, self.head = Constant(), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made, ones, _ = self.middle(x)
+        return self.head(made.tanh() * ones.mean())
+
+
+@pytest.mark.parametrize("target", [1, "all"])
+def test_what_does_not_depend_on_the_inputs_has_no_relevance(target: int | str) -> None:
+    lead = (2,) if target == "all" else ()
+    found, none, whole = relevance(Around().double(), torch.randn(2, 4).double(), target=target, at="middle").relevance
+    assert found.shape == (*lead, 2, 4) and found.any()
+    assert none.shape == (*lead, 2, 3) and not none.any()
+    assert whole.tolist() == [0, 1, 2]
