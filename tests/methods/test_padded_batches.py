@@ -68,3 +68,17 @@ def test_what_does_not_depend_on_the_inputs_has_no_relevance(target: int | str) 
     assert found.shape == (*lead, 2, 4) and found.any()
     assert none.shape == (*lead, 2, 3) and not none.any()
     assert whole.tolist() == [0, 1, 2]
+
+
+class Several(BatchOutside):
+    """Takes a tuple and a list of further things."""
+
+    def forward(self, x: Tensor, pair: tuple[float, Tensor], more: list[float]) -> Tensor:
+        assert isinstance(pair, tuple) and isinstance(more, list)
+        return super().forward(x) * pair[0] + more[0]
+
+
+def test_a_tuple_stays_a_tuple_and_a_list_a_list() -> None:
+    model, x = Several().double(), torch.randn(2, 5, 4, dtype=torch.float64)
+    whole = relevance(model, x, target=1, lengths=[5, 5], args=((2.0, torch.tensor(1)), [0.5]))
+    assert_close(whole.relevance, relevance(model, x, target=1, args=((2.0, torch.tensor(1)), [0.5])).relevance)
