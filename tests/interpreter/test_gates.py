@@ -52,3 +52,35 @@ def test_what_cannot_turn_negative_is_one(combine: Callable[[Tensor, Tensor], Te
     z = model.source(x)
     per_unit = gate * z.tanh() / z  # of the source's sums: the gate takes nothing
     assert_close(found, (x * (per_unit @ model.source.weight)).detach())
+
+
+class Attended(nn.Module):
+    """Two live factors in one einsum, or the same spelled out."""
+
+    def __init__(self, spelling: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b, self.spelling = nn.Linear(3, 4), nn.Linear(3, 4), spelling
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.spelling(self.a(x).tanh(), self.b(x).tanh()).flatten(1).sum(1)
+
+
+@pytest.mark.parametrize(
+    ("einsum", "spelled"),
+    [
+        ("bth,bsh->bts", lambda a, b: (a[:, :, None] * b[:, None]).sum(-1)),
+        ("bth,bth->bh", lambda a, b: (a * b).sum(1)),
+        ("b t h, b t h -> b t h", lambda a, b: a * b),
+        ("bth,bsh->bsth", lambda a, b: a[:, None] * b[:, :, None]),
+    ],
+)
+@pytest.mark.parametrize("product", ["half", "prop", "abs"])
+def test_an_einsum_is_the_products_it_is_made_of(einsum: str, spelled: Callable[..., Tensor], product: str) -> None:
+    x = torch.randn(2, 3, 3, dtype=torch.float64)
+    method = LRP(epsilon=0.1, product=product)  # type: ignore[arg-type]
+    one, other = (
+        relevance(Attended(spelling).double(), x, method=method).check(1e-10)
+        for spelling in (lambda a, b: torch.einsum(einsum, a, b), spelled)
+    )
+    assert_close(one.relevance, other.relevance)

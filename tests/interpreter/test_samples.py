@@ -37,3 +37,28 @@ def test_a_sample_whose_layer_is_masked_is_explained_by_what_goes_past_it() -> N
     found = relevance(model, x, target=1).check()
     for n in range(2):
         assert_close(found.relevance[n : n + 1], relevance(model, x[n : n + 1], target=1).relevance)
+
+
+class Crossed(nn.Module):
+    """Puts every sample beside another one, adds a constant, and takes them apart again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner, self.head = nn.Linear(3, 4), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.inner(x)
+        one, other = (torch.cat([h, h.flip(0)], 1) + 1.0).tanh().chunk(2, 1)
+        return self.head(one - 0.3 * other.flip(0))
+
+
+def test_each_sample_has_its_own_account_where_they_lie_crosswise() -> None:
+    model, x = Crossed().double(), torch.randn(2, 3, dtype=torch.float64)
+    found = relevance(model, x, target=1).check()
+    for n in range(2):
+        alone = relevance(model, x[n : n + 1], target=1)
+        assert_close(found.relevance[n], alone.relevance[0])
+        assert found.absorbed.keys() == alone.absorbed.keys()
+        for name in found.absorbed:
+            assert_close(found.absorbed[name][n], alone.absorbed[name][0])

@@ -82,3 +82,32 @@ def test_a_tuple_stays_a_tuple_and_a_list_a_list() -> None:
     model, x = Several().double(), torch.randn(2, 5, 4, dtype=torch.float64)
     whole = relevance(model, x, target=1, lengths=[5, 5], args=((2.0, torch.tensor(1)), [0.5]))
     assert_close(whole.relevance, relevance(model, x, target=1, args=((2.0, torch.tensor(1)), [0.5])).relevance)
+
+
+def test_as_many_classes_as_steps_are_not_all_of_them() -> None:
+    class OneForEachStep(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.tanh().sum(-1)
+
+    x = torch.randn(2, 5, 4, dtype=torch.float64)
+    with pytest.raises(TargetError, match="the number of classes depends on the length"):
+        relevance(OneForEachStep(), x, target="all", lengths=[3, 5])
+
+
+class Bags(nn.Module):
+    def __init__(self, mode: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.bag, self.head = nn.EmbeddingBag(6, 4, mode=mode, padding_idx=0), nn.Linear(4, 2, bias=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.bag(ids))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_a_bag_of_nothing_but_padding_is_zero(mode: str) -> None:
+    model, ids = Bags(mode).double(), torch.tensor([[0, 0, 0], [3, 0, 5], [2, 2, 1]])
+    result = relevance(model, ids, target=1)
+    assert_close(result.score, model(ids)[:, 1].detach())
+    assert not result.relevance[0].any()
+    assert result.relevance[1:].any(-1).tolist() == [[True, False, True], [True, True, True]]
