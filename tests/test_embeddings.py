@@ -111,3 +111,101 @@ def test_an_embedding_that_looks_nothing_up_is_refused_with_that_reason(method: 
     pipeline = Pipeline(Reader(OneHot(4, 6)), TreebankTokenizer(), WORDS, ("no", "yes"))
     with pytest.raises(InputError, match="did not look up the ids"):
         explain(pipeline, "good film", method=method)
+
+
+def write_item(ids: Tensor) -> Tensor:
+    ids = ids.clone()
+    ids[ids == 2] = 0
+    return ids
+
+
+def write_view(ids: Tensor) -> Tensor:
+    ids = ids.clone()
+    ids[:, 0].fill_(3)
+    return ids
+
+
+def write_flat(ids: Tensor) -> Tensor:
+    ids = ids.clone()
+    ids.view(-1)[0] = 0
+    return ids
+
+
+def write_by_numpy(ids: Tensor) -> Tensor:
+    ids = ids.clone()
+    ids.numpy()[:, 0] = 0
+    return ids
+
+
+def clamp_unknown(ids: Tensor) -> Tensor:
+    ids = ids.clone()
+    ids[ids >= 4] = 0
+    return ids
+
+
+class Writing(Reader):
+    """Changes its ids in some way before it looks them up."""
+
+    def __init__(self, write: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(nn.Embedding(4, 6))
+        self.write = write
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return super().forward(self.write(ids))
+
+
+@pytest.mark.parametrize("method", [LRP(), GradientXInput()], ids=str)
+@pytest.mark.parametrize("write", [write_item, write_view, write_flat, write_by_numpy, clamp_unknown])
+def test_ids_that_are_written_over_are_refused(write: Callable[[Tensor], Tensor], method: Any) -> None:
+    ids = torch.tensor([[1, 2, 3], [2, 1, 300 if write is clamp_unknown else 2]])
+    with pytest.raises(InputError, match="are changed before they are looked up"):
+        relevance(Writing(write), ids, target=0, method=method)
+
+
+def test_ids_that_are_copied_are_followed() -> None:
+    model, ids = Writing(lambda ids: ids.clone()), torch.tensor([[1, 2, 3], [2, 1, 2]])
+    assert_close(relevance(model, ids, target=0).score, model(ids)[:, 0].detach())
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("method", [LRP(), GradientXInput()], ids=str)
+def test_the_rows_of_a_bag_are_renormed(mode: str, method: Any) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.EmbeddingBag(9, 4, mode=mode, max_norm=0.5), nn.Linear(4, 2)).double()
+    ids = torch.tensor([[1, 2, 3], [4, 5, 6]])
+    assert_close(relevance(model, ids, target=0, method=method).score, model(ids)[:, 0].detach())
+
+
+def test_a_table_is_not_taken_for_its_copy() -> None:
+    """One frozen and one tuned channel of the same vectors."""
+
+    class Channels(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.static, self.out = nn.Embedding(9, 4), nn.Linear(8, 2)
+            self.tuned = nn.Embedding.from_pretrained(self.static.weight.detach().clone(), freeze=False)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.out(torch.cat([self.static(ids), self.tuned(ids)], -1).sum(1))
+
+    torch.manual_seed(0)
+    model, ids = Channels().double(), torch.tensor([[1, 2, 3]])
+    with pytest.raises(InputError, match=r"go into 2 layers \(static, tuned\)"):
+        relevance(model, ids, target=0)
+    found = relevance(model, ids, target=0, embedding="static").check().relevance
+    with torch.no_grad():
+        model.tuned.weight[8] += 1  # a row that is not needed
+    assert_close(found, relevance(model, ids, target=0, embedding="static").relevance)
+
+
+def test_torch_embedding_names_its_table_first() -> None:
+    class Direct(Reader):
+        def forward(self, ids: Tensor) -> Tensor:
+            both = torch.embedding(weight=self.words.weight, indices=ids) + torch.embedding(self.words.weight, ids)
+            return self.out(self.gru(both)[0][:, -1])
+
+    torch.manual_seed(0)
+    model, ids = Direct(nn.Embedding(4, 6)).double(), torch.tensor([[1, 2, 3]])
+    found = relevance(model, ids, target=0).check()
+    assert_close(found.score, model(ids)[:, 0].detach())
+    assert found.relevance.abs().sum() > 0

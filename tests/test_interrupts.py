@@ -44,6 +44,7 @@ def everything_of(model: nn.Module) -> dict[str, Any]:
         "always called": len(torch_module._global_forward_hooks_always_called),
         "held": len(predicting._HELD),
         "inference": torch.is_inference_mode_enabled(),
+        "vmaps": min(torch._C._vmapmode_increment_nesting(), torch._C._vmapmode_decrement_nesting()),
         **predicting.Switches.now()._asdict(),
     }
 
@@ -99,3 +100,13 @@ def test_an_interrupt_leaves_everything_as_it_was(method: LRP, target: Any) -> N
         assert_same(dict(before), dict(after)), f"interrupted at line {at}"  # pyright: ignore
     assert missed <= COUNT // 40  # the number of lines differs a little from call to call
     assert_close(call(), expected)
+
+
+def test_an_interrupt_inside_a_vmap_leaves_it() -> None:
+    model = nn.Linear(1, 1)
+    torch._C._vmapmode_increment_nesting()
+    torch._C._vmapmode_increment_nesting()
+    with pytest.raises(KeyboardInterrupt), predicting.predicting(model):
+        raise KeyboardInterrupt
+    assert torch.rand(2).shape == (2,)  # refused inside a vmap
+    assert min(torch._C._vmapmode_increment_nesting(), torch._C._vmapmode_decrement_nesting()) == 0

@@ -154,3 +154,13 @@ def test_a_call_leaves_no_reference_cycle(how: str) -> None:
         gc.set_debug(0)
         gc.garbage.clear()
     assert left == []
+
+
+def test_a_models_own_stop_iteration_comes_out_as_such() -> None:
+    class Stopping(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            raise StopIteration("the model's own")
+
+    for method in METHODS:
+        with pytest.raises(StopIteration, match="the model's own"):
+            relevance(Stopping(4, 2), torch.randn(3, 4), target=0, method=method)

@@ -67,7 +67,7 @@ def batches(pipeline: Pipeline, cuts: Sequence[Cut], *, size: int) -> Iterator[t
         if _takes_lengths(pipeline.module):
             more["lengths"] = torch.tensor([len(each) for each in ids], device="cpu")
         vectors = rows_of(embedding, padded)
-        yield rows, EmbeddedForward(pipeline.module, vectors, (), more, ids=(padded,), tables=(embedding.weight.detach(),))
+        yield rows, EmbeddedForward(pipeline.module, vectors, (), more, ids=(padded,), tables=(embedding.weight,))
 
 
 def scores_of(pipeline: Pipeline, forward: EmbeddedForward, embedded: Tensor | None = None) -> Tensor:

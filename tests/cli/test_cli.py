@@ -407,3 +407,18 @@ def test_the_rule_for_products_is_an_option() -> None:
     done = run("explain", "a fine film", "--product", "half", "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["method"]["product"] == "half"
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for name in ("loop", "x" * 300):
+        done = run("explain", "a fine film", "--output", str(tmp_path / name))
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+        assert "cannot be written" in done.stderr
+        assert "Error" not in done.stderr
+
+
+def test_the_words_of_sensitivity_analysis_matter_but_speak_for_nothing() -> None:
+    done = run("explain", "a fine film", "--method", "sa")
+    assert "[++word] [+word] matter;" in done.stdout
+    assert "for the target" not in done.stdout.split("very positive")[-1]

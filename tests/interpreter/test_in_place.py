@@ -161,3 +161,26 @@ def test_constants_that_change_are_read_as_they_were(
     assert_close(found.score, expected.score)
     if changing not in (walking, slice_by_slice) or not method.rule.shares:  # there the constants they start from count in N
         assert_close(found.relevance, expected.relevance, rtol=1e-10, atol=1e-12)
+
+
+def test_a_changed_view_that_is_put_elsewhere_is_refused() -> None:
+    """Only y[i] *= 2, which puts the view back where it was, leaves y as it should be."""
+
+    class Elsewhere(nn.Module):
+        def __init__(self, start: str) -> None:
+            super().__init__()
+            self.start, self.out = start, nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = x.clone() if self.start == "input" else torch.zeros_like(x)
+            v = h[:, 0]
+            if self.start == "input":
+                v.mul_(2)
+            else:
+                v.add_(x[:, 0])
+            h[:, 1] = v
+            return self.out(h.sum(1))
+
+    for start in ("input", "zeros"):
+        with pytest.raises(NoRuleError, match="changed in place"):
+            relevance(Elsewhere(start), torch.randn(2, 3, 4), target=0)

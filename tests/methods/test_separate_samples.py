@@ -97,3 +97,47 @@ def test_a_score_that_does_not_depend_on_the_inputs(method: Any) -> None:
     model = nn.Linear(4, 2)
     with pytest.raises(TargetError, match="does not depend on the inputs"):
         relevance(model, torch.randn(3, 4), target=lambda output: model.weight.sum() + torch.zeros(3), method=method)
+
+
+def carried(h: Tensor) -> Tensor:
+    """Every sample's state depends on the one before it a little, not the other way round."""
+    return torch.cat([h[:1], h[1:] + 0.25 * h[:-1]])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("batch", [2, 3, 8])
+@pytest.mark.parametrize("change", [*list(MIXING.values())[:4], carried], ids=[*list(MIXING)[:4], "carried"])
+def test_half_precision_hides_no_mixing(change: Any, batch: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    if batch == 2 and change is MIXING["two exchanged"]:
+        batch = 4
+    model = nn.Sequential(nn.Flatten(), nn.Linear(20, 6)).to(dtype)
+    with pytest.raises(InputError, match="do not influence each other"):
+        relevance(
+            model,
+            torch.randn(batch, 5, 4, dtype=dtype),
+            target=lambda output: change(output).sum(-1),
+            method=GradientXInput(),
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("batch", [1, 2, 8, 63, 200])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0])
+def test_separate_samples_are_accepted_in_every_precision(dtype: torch.dtype, batch: int, scale: float) -> None:
+    torch.manual_seed(0)
+    model, x = nn.Linear(4, 3).to(dtype), torch.randn(batch, 5, 4, dtype=dtype)
+    found = relevance(model, x, target=lambda output: output.sum((1, 2)) * scale, method=GradientXInput())
+    assert_close(found.relevance, x * scale * model.weight.sum(0), rtol=0.05, atol=0.05 * scale)
+
+
+@pytest.mark.parametrize("target", [0, "all"])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_scores_of_another_precision_than_the_inputs(target: Any, batch: int) -> None:
+    class Wider(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            return super().forward(input.mean(1)).double()
+
+    model, x = Wider(4, 3), torch.randn(batch, 5, 4)
+    found = relevance(model, x, target=target, method=GradientXInput())
+    assert (found.score.dtype, found.relevance.dtype) == (torch.float64, torch.float32)

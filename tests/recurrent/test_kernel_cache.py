@@ -190,3 +190,23 @@ def is_running(process: int) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def test_a_cache_is_made_for_its_user_alone_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "made"))
+    mask = os.umask(0)
+    try:
+        assert cache.kernel_folder() == cache.Folder(tmp_path / "made" / "whence" / "kernels")
+    finally:
+        os.umask(mask)
+
+
+def test_what_a_killed_build_left_is_swept_away(home: Path) -> None:
+    folder = library().parent
+    for name, age in (("build-old", 7200), ("build-new", 0)):
+        (folder / name).mkdir()
+        os.utime(folder / name, (time.time() - age,) * 2)
+    for each in folder.glob("*.so"):
+        each.unlink()
+    library()
+    assert [each.name for each in folder.glob("build-*")] == ["build-new"]

@@ -37,10 +37,19 @@ def note(text: str) -> None:
 
 def require_place(path: Path) -> None:
     """Refuse a file that cannot be made, before there is anything to write into it."""
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the name of a file")
-    if not path.parent.is_dir():
-        raise InputError(f"{path.parent} is no folder; make it first, or write somewhere else")
+    try:
+        path.resolve()  # a link that leads to itself
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; give the name of a file")
+        if not path.parent.is_dir():
+            raise InputError(f"{path.parent} is no folder; make it first, or write somewhere else")
+        if path.exists() and not os.access(path, os.W_OK):
+            raise InputError(f"{path} may not be written to; change its mode, or write somewhere else")
+        path.lstat()
+    except FileNotFoundError:
+        return
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from None
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -197,7 +197,7 @@ class Recorder(TorchFunctionMode):
         if function is None or (name not in TABLE and name not in REWRITES):
             raise no_rule(func, self._layers.current, "it changes a tensor in place")
         if name == "setitem":
-            self._restore(target, args[2])
+            self._restore(target, args[1], args[2])
         rewrite = REWRITES.get(name) or spelled_out(name, args[:2], self.value_of, self.product)
         result = self._record(function, name, args, kwargs) if rewrite is None else self._rewritten(func, rewrite, args, kwargs)
         value = self.value_of(result)
@@ -227,14 +227,14 @@ class Recorder(TorchFunctionMode):
                     value.tensor = value.tensor.clone()
         self._storages[storage] = []
 
-    def _restore(self, target: Tensor, content: Any) -> None:
+    def _restore(self, target: Tensor, index: Any, content: Any) -> None:
         """`y[i] *= 2` changes the view y[i] and then puts it into y, so y is not stale but about to be up to date again."""
         tensor, value, changed = self._stale.get(id(target), (None, None, None))
-        if self.value_of(target) is not None:
+        if self.value_of(target) is not None or not isinstance(content, Tensor) or not _is_same_view(target[index], content):
             return
         if tensor is target and value is not None and changed is content:
             self._values[id(target)] = target, value
-        elif isinstance(content, Tensor) and self._changed.get(target.untyped_storage().data_ptr()) is content:
+        elif self._changed.get(target.untyped_storage().data_ptr()) is content:
             self._values[id(target)] = target, Value(target.detach().clone(), is_live=False)  # a constant until now
 
     def _refuse_stale(self, func: Callable[..., Any], tensors: Sequence[Tensor]) -> None:
@@ -253,6 +253,11 @@ class Recorder(TorchFunctionMode):
         self._values[id(tensor)] = tensor, value
         if tensor.numel():
             self._storages.setdefault(tensor.untyped_storage().data_ptr(), []).append(id(tensor))
+
+
+def _is_same_view(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are the same numbers in the same memory."""
+    return one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()
 
 
 def _set_item(tensor: Tensor, index: Any, content: Any) -> Tensor:

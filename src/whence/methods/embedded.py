@@ -44,6 +44,7 @@ class Followed(TorchFunctionMode):
     def __init__(self, ids: Sequence[Tensor | None], found: Callable[[Tensor, Tensor, int], Tensor | None]) -> None:
         super().__init__()
         self.found = found
+        self.originals = [None if each is None else each.detach().clone().reshape(-1) for each in ids]
         # by id of the tensor: the tensor, kept alive; the places of its ids, None if they cannot be told; and of which input
         self.known: dict[int, tuple[Tensor, Tensor | None, int]] = {}
         for number, each in enumerate(ids):
@@ -56,9 +57,10 @@ class Followed(TorchFunctionMode):
         kwargs = kwargs or {}
         name: str = getattr(func, "__name__", "").strip("_")
         name = getattr(getattr(func, "__self__", None), "__name__", name) if name == "get" else name
-        if name == "embedding":
+        if name == "embedding":  # torch.embedding names the table first, F.embedding the ids
+            ids, table = ((1, "indices"), (0, "weight")) if func is torch.embedding else ((0, "input"), (1, "weight"))
             return self._looked_up(
-                lambda: func(*args, **kwargs), _argument(args, kwargs, 0, "input"), _argument(args, kwargs, 1, "weight")
+                lambda: func(*args, **kwargs), _argument(args, kwargs, *ids), _argument(args, kwargs, *table)
             )
         if name == "embedding_bag":
             return self._bagged(func, args, kwargs)
@@ -99,7 +101,7 @@ class Followed(TorchFunctionMode):
         if entry is None:
             return look_up()
         _, places, number = entry
-        if places is None:
+        if places is None or not self._are_unchanged(ids, places, number):
             raise InputError(
                 f"the ids of inputs[{number}] are changed before they are looked up, so they cannot be given relevance; embed "
                 "first, and explain the embedding's output"
@@ -110,13 +112,19 @@ class Followed(TorchFunctionMode):
         mine = places >= 0
         return vectors if bool(mine.all()) else torch.where(mine.unsqueeze(-1), vectors, look_up())
 
+    def _are_unchanged(self, ids: Tensor, places: Tensor, number: int) -> bool:
+        """Whether ids are still those of the input that stand at their places; a model may have written over them."""
+        original = cast(Tensor, self.originals[number])
+        return bool(((ids == original[places.clamp(min=0)]) | (places < 0)).all())
+
     def _bagged(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         names = ("input", "weight", "offsets", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse")
         given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
         ids, weight = given["input"], given["weight"]
         if self._entry(ids) is None:
             return func(*args, **kwargs)
-        rows = self._looked_up(lambda: F.embedding(ids, weight), ids, weight)
+        largest, norm = given.get("max_norm"), given.get("norm_type", 2.0)
+        rows = self._looked_up(lambda: F.embedding(ids, weight, max_norm=largest, norm_type=norm), ids, weight)
         options = {name: given.get(name) for name in ("offsets", "per_sample_weights", "padding_idx", "include_last_offset")}
         return bagged(rows, ids, mode=given.get("mode") or "mean", **cast(dict[str, Any], options))
 
@@ -243,10 +251,11 @@ def embedded(
 
 
 def is_same_table(one: Tensor, other: Tensor) -> bool:
-    """Whether two weights are the same rows; a parametrised one is made anew each time it is asked for."""
+    """Whether two weights are the same rows; a parametrised one is made anew each time, and known by its numbers."""
     if one.shape != other.shape or one.dtype != other.dtype or one.device != other.device:
         return False
-    return one.data_ptr() == other.data_ptr() or torch.equal(one, other)
+    is_made = not isinstance(one, nn.Parameter) and not isinstance(other, nn.Parameter)
+    return one.data_ptr() == other.data_ptr() or (is_made and torch.equal(one, other))
 
 
 def rows_of(layer: nn.Embedding, ids: Tensor) -> Tensor:

@@ -74,7 +74,7 @@ def gradients(forward: Forward, target: Target, *, direction: int | None = None)
         if not all(math.isfinite(each.sum().item()) or bool(each.isfinite().all()) for each in found):
             raise InputError("the score's derivative is not finite: the model divides by zero, or its numbers grow too large")
         signs = _signs((len(rows),), scores)
-        chosen, plain = torch.tensordot(signs, selection.mask, 1), [torch.tensordot(signs, each, 1) for each in found]
+        chosen, plain = torch.tensordot(signs, selection.mask, 1), [torch.tensordot(signs.to(each), each, 1) for each in found]
         if not _are_separate(scores, axis, chosen, plain, tensors, forward.owners):
             raise mixed_samples(scores, axes, tensors)
     return found, selection.scores(scores).detach(), selection._replace(target=target) if callable(target) else selection
@@ -118,9 +118,17 @@ def _are_separate(
     """
     if axis is None or scores.shape[axis] == 1:
         return True
-    weights = _weights(scores.shape[axis], scores.device)
-    weighted = _derivative((_along(weights, axis, scores) * chosen * scores).sum(), tensors)
-    return all(_is_scaled(*each, weights) for each in zip(plain, weighted, owners, strict=True))
+    weights = _weights(scores.shape[axis], scores)
+    # what leaks the other way, from a small w into a large one, shows by itself unless numbers are too coarse
+    for each in (weights, weights.max() * weights.min() / weights) if _is_coarse(scores) else (weights,):
+        weighted = _derivative((_along(each, axis, scores) * chosen * scores).sum(), tensors)
+        if not all(_is_scaled(*parts, each) for parts in zip(plain, weighted, owners, strict=True)):
+            return False
+    return True
+
+
+def _is_coarse(numbers: Tensor) -> bool:
+    return torch.finfo(numbers.dtype).eps > 1e-4  # float16 and bfloat16
 
 
 def _signs(shape: Sequence[int], like: Tensor) -> Tensor:
@@ -129,11 +137,17 @@ def _signs(shape: Sequence[int], like: Tensor) -> Tensor:
     return (1 - 2 * drawn).to(like)
 
 
-def _weights(count: int, device: torch.device) -> Tensor:
-    """A power of two for every sample, all different as far as they reach, and the same on every call."""
+def _weights(count: int, scores: Tensor) -> Tensor:
+    """A power of two for every sample, none twice as far as they reach, the first two far apart; the same on every call.
+
+    float16 reaches neither high nor far.
+    """
+    span = 7 if scores.dtype == torch.float16 else 25
     generator = torch.Generator().manual_seed(0)
-    exponents = torch.cat([torch.randperm(25, generator=generator, device="cpu") for _ in range(-(-count // 25))])[:count] - 12
-    return torch.pow(2.0, exponents.double()).to(device)
+    rounds = [torch.randperm(span - 2, generator=generator, device="cpu") + 1 for _ in range(-(-count // span))]
+    ends = torch.tensor([0, span - 1], device="cpu")
+    exponents = torch.cat([part for each in rounds for part in (ends, each)])[:count]
+    return torch.pow(2.0, (exponents - (span - 1 if span == 7 else span // 2)).double()).to(scores.device)
 
 
 def _along(weights: Tensor, axis: int, like: Tensor) -> Tensor:
@@ -146,5 +160,11 @@ def _is_scaled(plain: Tensor, weighted: Tensor, owner: Tensor | None, weights: T
         factors = [_along(weights[owner.long() - 1], 0, plain)]
     else:
         factors = [_along(weights, axis, plain) for axis in range(plain.dim()) if plain.shape[axis] == len(weights)]
-    rounding = 1e3 * torch.finfo(plain.dtype).eps * plain.abs().max()
-    return any(bool(((weighted / factor - plain).abs() <= rounding).all()) for factor in factors) or not weighted.any()
+    numbers = torch.finfo(plain.dtype)
+    rounding = (16 if _is_coarse(plain) else 1e3) * numbers.eps * plain.abs().max()
+
+    def fits(factor: Tensor) -> bool:
+        smallest = 8 * numbers.smallest_normal * numbers.eps / factor  # what is lost below the smallest number
+        return bool(((weighted / factor - plain).abs() <= rounding + smallest).all())
+
+    return any(map(fits, factors)) or not weighted.any()

@@ -1,11 +1,11 @@
 """Layer-wise relevance propagation: the method of the paper, on what the model really computed."""
 
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -33,23 +33,32 @@ from whence.result import Result
 from whence.rules.equations import Product, Rules, Stabiliser
 
 
-@contextmanager
-def recorded(
-    forward: Forward, target: Target, product: Product = "all", *, at: str | None = None
-) -> Generator[tuple[Recorder, object, list[Any]]]:
-    """The record of a forward pass, what it gave (the model's output, or what the target makes of it), and what `at` gave.
+class Record(NamedTuple):
+    """The record of a forward pass, what it gave (the model's output, or what the target makes of it), and what `at` gave."""
 
-    Its parts know each other, so it takes itself apart at the end, also after an error: nothing is left to the collector.
+    recorder: Recorder
+    output: object
+    middle: list[Any]
+
+
+@contextmanager
+def recording(forward: Forward, product: Product = "all", *, at: str | None = None) -> Generator[Callable[[Target], Record]]:
+    """A function that runs the model once and gives its record, for as long as the context lasts.
+
+    A record's parts know each other, so it takes itself apart at the end, also after an error: the collector gets nothing.
     """
     tensors = forward.tensors
     layers = Layers(forward.model, kept=at)
     recorder = Recorder(tensors, forward.model, layers, product=product)
-    try:
+
+    def run(target: Target) -> Record:
         layers.snapshot = recorder.snapshot
         with layers.watched(), recorder:
             output = forward.run(tensors)
-            output = target(output) if callable(target) else output
-        yield recorder, output, layers.outputs
+            return Record(recorder, target(output) if callable(target) else output, layers.outputs)
+
+    try:
+        yield run
     finally:
         layers.snapshot = leave
         recorder.trace.forget()
@@ -57,9 +66,10 @@ def recorded(
 
 def input_axis(forward: Forward, samples: int) -> int | None:
     """The axis of the first input along which that many samples lie, found by following them; None where that cannot tell."""
-    with predicting(forward.model), torch.no_grad(), recorded(forward, None) as (recorder, *_):
-        found = find_samples(recorder.trace, samples, known=forward.owners)
-        return None if found is None else found.axis_of(recorder.trace.leaves[0])
+    with predicting(forward.model), torch.no_grad(), recording(forward) as record:
+        trace = record(None).recorder.trace
+        found = find_samples(trace, samples, known=forward.owners)
+        return None if found is None else found.axis_of(trace.leaves[0])
 
 
 def require_layer(model: nn.Module, name: str) -> None:
@@ -184,11 +194,8 @@ class LRP:
             require_layer(forward.model, at)
         if memory and not any(isinstance(module, nn.RNNBase) for module in forward.model.modules()):
             raise InputError("memory= tells of nn.LSTM, nn.GRU and nn.RNN layers, and the model has none; use at= for a cell")
-        with (
-            predicting(forward.model),
-            torch.no_grad(),
-            recorded(forward, target, self.product, at=at) as (recorder, output, middle),
-        ):
+        with predicting(forward.model), torch.no_grad(), recording(forward, self.product, at=at) as record:
+            recorder, output, middle = record(target)
             selection, samples, value = self._explained(recorder, output, target, forward)
             start = selection.mask * value.tensor
             sweep = Sweep(recorder.trace, self.rule, samples, direction=direction)

@@ -25,12 +25,11 @@ class Switches(NamedTuple):
 
     grad: bool
     modes: list[TorchFunctionMode]
-    vmaps: int  # how deep in vmap
 
     @staticmethod
     def now() -> "Switches":
         """The switches as they stand."""
-        return Switches(torch.is_grad_enabled(), _get_current_function_mode_stack(), _vmaps())
+        return Switches(torch.is_grad_enabled(), _get_current_function_mode_stack())
 
     def restore(self) -> None:
         """Set the switches back to these."""
@@ -38,14 +37,15 @@ class Switches(NamedTuple):
             torch._C._pop_torch_function_stack()
         for mode in self.modes[len(modes) :]:
             torch._C._push_on_torch_function_stack(mode)
-        while _vmaps() > self.vmaps:
-            torch._C._vmapmode_decrement_nesting()
         torch._C._set_grad_enabled(self.grad)
 
 
-def _vmaps() -> int:
-    """How deep in vmap this thread is: only entering and leaving tells, on one line, lest an interrupt come in between."""
-    return min(torch._C._vmapmode_increment_nesting(), torch._C._vmapmode_decrement_nesting())
+def _leave_vmap() -> None:
+    """Leave the vmap that a derivative of several targets at once was interrupted in; nobody can call us from inside one."""
+    while torch._C._vmapmode_increment_nesting() > 1:  # entering it tells how deep it is
+        torch._C._vmapmode_decrement_nesting()
+        torch._C._vmapmode_decrement_nesting()
+    torch._C._vmapmode_decrement_nesting()
 
 
 @contextmanager
@@ -62,6 +62,7 @@ def predicting(model: nn.Module) -> Generator[None]:
             if interrupt is None:
                 raise
             clear_frames(interrupt.__traceback__)  # what PyTorch still had to put back, it puts back now and not after us
+            _leave_vmap()
             raise interrupt from None
         finally:
             _restore(modules, token, switches)

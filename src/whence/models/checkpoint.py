@@ -23,6 +23,8 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], record: Mapping[
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors and the record of a file; refused unless they are just what was written, and finite."""
+    if not path.is_file():
+        raise ModelError(f"{path} is no ordinary file; remove it to start anew")
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
             record = dict(file.metadata() or {})

@@ -24,7 +24,7 @@ def kernel_folder() -> Folder:
     """The folder for kernels, made when it is missing; a temporary one of this process where the cache cannot be trusted."""
     try:
         home = cache_home().resolve()
-        home.mkdir(parents=True, exist_ok=True)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = home / "whence" / "kernels"
         for each in (path.parent, path):
             each.mkdir(mode=0o700, exist_ok=True)

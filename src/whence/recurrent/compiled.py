@@ -113,7 +113,10 @@ def _compile(command: Sequence[str], text: bytes, path: Path) -> None:
     hung = path.parent / f"{Path(command[0]).name}-{_key(b'', command[:1])}.hung"
     if is_our_file(hung) and time.time() - hung.stat().st_mtime < 3600:
         raise subprocess.TimeoutExpired(command, PATIENCE)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    for left in path.parent.glob("build-*"):  # by a process that was killed
+        if time.time() - left.stat().st_mtime > 3600:
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
         source, made = Path(folder) / "kernel.c", Path(folder) / "kernel.so"
         source.write_bytes(text)
         try:

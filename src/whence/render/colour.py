@@ -14,8 +14,8 @@ AGAINST_LETTERS = (45, 124, 196)
 GREY = (80, 80, 80)
 FAINT, BOXED = 0.08, 0.3  # below the first strength a word is left as it is, from the second on it is boxed
 # Boxes for terminals of 256 colours, where the nearest to those mixtures are grey and purple.
-FOR_STEPS = ((135, 95, 95), (175, 95, 95), (175, 0, 0))
-AGAINST_STEPS = ((95, 95, 135), (95, 95, 175), (0, 95, 175))
+FOR_STEPS = ((175, 95, 95), (175, 0, 0), (215, 0, 0))
+AGAINST_STEPS = ((95, 95, 175), (0, 95, 175), (0, 95, 215))
 
 RGB = tuple[int, int, int]
 

@@ -121,11 +121,12 @@ def _legend(explanations: Sequence[Explanation]) -> str:
     def swatch(colour: tuple[int, int, int], word: str) -> str:
         return f'<span class="t s" style="background:rgb{colour}">&nbsp;{word}&nbsp;</span>'
 
-    marks = swatch(FOR, "for") + (" " + swatch(AGAINST, "against") if any(e.is_signed for e in explanations) else "")
+    is_signed = any(e.is_signed for e in explanations)
+    marks = f"{swatch(FOR, 'for')} {swatch(AGAINST, 'against')} the target" if is_signed else swatch(FOR, "matters")
     unknown = " · dotted line: not in the vocabulary" if any(any(e.unknown) for e in explanations) else ""
     unsigned = (
         ""
         if all(e.is_signed for e in explanations)
         else " · sensitivity analysis has no sign: it says how much a word matters, not for which side"
     )
-    return f'<p class="legend">{marks} the target · full colour at each text\'s largest relevance{unknown}{unsigned}</p>'
+    return f'<p class="legend">{marks} · full colour at each text\'s largest relevance{unknown}{unsigned}</p>'

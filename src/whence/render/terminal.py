@@ -141,12 +141,12 @@ def legend(explanations: Sequence[Explanation], palette: Palette) -> Text:
     line = Text("\n")
     marked = palette == "signs"
     if marked:
-        line.append("[++word] [+word] for" + (", [--word] [-word] against" if is_signed else "") + " the target")
+        line.append("[++word] [+word] " + ("for, [--word] [-word] against the target" if is_signed else "matter"))
     else:
-        line.append(" for ", style=_style(Shade(1.0, True), palette))
+        line.append(" for " if is_signed else " matters ", style=_style(Shade(1.0, True), palette))
         if is_signed:
             line.append(" against ", style=_style(Shade(1.0, False), palette))
-        line.append(" the target; ")
+        line.append(" the target; " if is_signed else "; ")
         line.append("coloured letters", style=_style(Shade(FAINT, True), palette))
         line.append(" where it is weak")
     if any(any(explanation.unknown) for explanation in explanations):
