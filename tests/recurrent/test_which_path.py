@@ -21,14 +21,14 @@ def fine_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("fine_gpu")
-def test_nothing_is_said_against_triton_where_it_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_said_against_the_kernels_where_they_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dispatch._against_triton(WEIGHTS, X, 2) is None
     monkeypatch.setenv("WHENCE_TRITON", "1")
     assert dispatch._against_triton(WEIGHTS, X, 2) is None
 
 
 @pytest.mark.usefixtures("fine_gpu")
-def test_what_is_said_against_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_said_against_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dispatch._against_triton(WEIGHTS, X.double(), 2) == "the Triton kernels have single precision"
     needed = dispatch.programs_that_meet(300, 2)
     assert needed == 38
