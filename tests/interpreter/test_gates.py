@@ -84,3 +84,22 @@ def test_an_einsum_is_the_products_it_is_made_of(einsum: str, spelled: Callable[
         for spelling in (lambda a, b: torch.einsum(einsum, a, b), spelled)
     )
     assert_close(one.relevance, other.relevance)
+
+
+def test_an_einsum_of_one_operand_is_refused_by_name() -> None:
+    class One(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.einsum("bte->b", x.tanh())
+
+    with pytest.raises(NoRuleError, match="an einsum of 1 operands is not a weighted connection"):
+        relevance(One(), torch.randn(2, 3, 4))
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_a_norm_by_size_with_and_without_weights(affine: bool) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.RMSNorm(4, elementwise_affine=affine), nn.Linear(4, 2)).double()
+    x = torch.randn(3, 4, dtype=torch.float64)
+    found = relevance(model, x, target=1, method=LRP(epsilon=0.0)).relevance
+    z = model[0](x)
+    per_unit = model[2].weight[1] * model[1](z) / z  # the normaliser is a gate, and takes nothing
+    assert_close(found, (x * (per_unit @ model[0].weight)).detach())

@@ -111,3 +111,35 @@ def test_a_bag_of_nothing_but_padding_is_zero(mode: str) -> None:
     assert_close(result.score, model(ids)[:, 1].detach())
     assert not result.relevance[0].any()
     assert result.relevance[1:].any(-1).tolist() == [[True, False, True], [True, True, True]]
+
+
+def test_a_batch_of_one_sample_keeps_its_state_whole() -> None:
+    class Stateful(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.lstm, self.head = nn.LSTM(4, 3, batch_first=True), nn.Linear(3, 2)
+
+        def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> Tensor:
+            return self.head(self.lstm(x, state)[0][:, -1])
+
+    model, x, state = Stateful().double(), torch.randn(1, 5, 4).double(), tuple(torch.randn(2, 1, 1, 3).double())
+    padded = relevance(model, x, target=1, lengths=[3], args=(state,))
+    assert_close(padded.relevance[:, :3], relevance(model, x[:, :3], target=1, args=(state,)).relevance)
+
+
+class Summed(nn.Module):
+    """What a bag without padding computes, by a table of vectors."""
+
+    def __init__(self, bags: nn.EmbeddingBag, head: nn.Linear) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding.from_pretrained(bags.weight.detach()), head
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.table(ids).sum(1))
+
+
+def test_a_bag_without_padding_is_the_sum_of_its_vectors() -> None:
+    bags, ids = Bags("sum").double(), torch.tensor([[0, 4, 0], [3, 0, 5]])
+    bags.bag.padding_idx = None
+    assert_close(relevance(bags, ids, target=1).relevance, relevance(Summed(bags.bag, bags.head), ids, target=1).relevance)
