@@ -58,7 +58,7 @@ METHODS = tuple(f"tests/methods/test_{name}.py" for name in ("inputs_and_targets
 RECURRENT = tuple(f"tests/recurrent/test_{name}.py" for name in ("lstm_reference", "gru_and_rnn", "oracles", "which_path"))
 WHOLE = (
     *("tests/interpreter", "tests/methods", "tests/rules", "tests/evaluation", "tests/experiments/test_findings.py"),
-    *(f"tests/test_{name}.py" for name in ("batches", "bad_input", "no_trace", "golden", "pipeline")),
+    *(f"tests/test_{name}.py" for name in ("batches", "bad_input", "no_trace", "golden", "pipeline", "embeddings")),
     "tests/recurrent",
 )
 GPU = ("recurrent/*/gpu.py", "recurrent/gpu/*.py")

@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[2]
 def test_the_demo_installs_no_tools_of_development(tmp_path: Path) -> None:
     def steps(target: str) -> str:
         """What make would do where .venv is still missing."""
-        done = subprocess.run(["make", "--no-print-directory", "-n", target], capture_output=True, text=True, cwd=tmp_path, check=True)
+        done = subprocess.run(
+            ["make", "--no-print-directory", "-n", target], capture_output=True, text=True, cwd=tmp_path, check=True
+        )
         return done.stdout
 
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
