@@ -34,3 +34,9 @@ class Summed(nn.Module):
 def test_the_books_balance(name: str, method: LRP) -> None:
     torch.manual_seed(0)
     relevance(Summed(FORMS[name]), torch.randn(2, 3, 4, dtype=torch.float64), method=method).check(1e-12)
+
+
+def test_every_input_of_a_layer_norm_shares_its_stabiliser() -> None:
+    model, x = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 2)).double(), torch.randn(3, 4, dtype=torch.float64)
+    result = relevance(model, x, target=1, method=LRP(epsilon=0.5)).check(1e-12)
+    assert set(result.absorbed) == {"1.bias"}  # the norm's own bias is zero, and no stabiliser keeps anything
