@@ -62,3 +62,22 @@ def test_each_sample_has_its_own_account_where_they_lie_crosswise() -> None:
         assert found.absorbed.keys() == alone.absorbed.keys()
         for name in found.absorbed:
             assert_close(found.absorbed[name][n], alone.absorbed[name][0])
+
+
+def test_of_two_samples_one_may_be_all_constants() -> None:
+    class Masked(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.masked_fill(x[:, :1] < 0, 0.0).sum(1)
+
+    found = relevance(Masked(), torch.tensor([[1.0, 2.0], [-1.0, 2.0]])).check()
+    assert_close(found.score, torch.tensor([3.0, 0.0]))
+    assert_close(found.relevance, torch.tensor([[1.0, 2.0], [0.0, 0.0]]), rtol=0, atol=1e-3)
+
+
+def test_of_two_bags_one_may_be_empty() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.EmbeddingBag(6, 4, mode="sum", padding_idx=0), nn.Linear(4, 2, bias=False))
+    ids = torch.tensor([[0, 0, 0], [3, 0, 5]])
+    found = relevance(model, ids, target=0).check()
+    assert_close(found.score, model(ids)[:, 0].detach())
+    assert not found.relevance[0].any()

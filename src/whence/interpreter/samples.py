@@ -110,7 +110,7 @@ class Samples:
         """The axis of a value along which its samples lie, None where there is just one way: a single sample."""
         if self.owners is None:
             return None
-        owner = completed(self.owners[value]).expand(value.tensor.shape)
+        owner = completed(self.owners[value], keep=self.count).expand(value.tensor.shape)
         for axis, size in enumerate(owner.shape):
             if size != self.count:
                 continue
