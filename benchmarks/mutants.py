@@ -1,7 +1,7 @@
 """Changes the code in one small way at a time and counts how many of these mutants the tests notice.
 
     python benchmarks/mutants.py --count 120            # about an hour on two cores
-    python benchmarks/mutants.py --only rules/equations.py --count 1000
+    python benchmarks/mutants.py --only equations.py --count 1000
 
 A mutant is a copy of the package in a temporary folder; the working tree is never changed. Each runs the quick tests of its
 room, and where it survives these, the larger selection. `mutants.toml` beside this file holds mutants written by hand, which
@@ -63,7 +63,9 @@ WHOLE = (
 )
 GPU = ("recurrent/*/gpu.py", "recurrent/gpu/*.py")
 ROOMS = {
-    "rules": Room(("rules/*.py",), ("tests/rules", *RECURRENT, *INTERPRETER), WHOLE),
+    "equations": Room(
+        ("equations.py",), ("tests/test_equations.py", "tests/test_products.py", *RECURRENT, *INTERPRETER), WHOLE
+    ),
     "interpreter": Room(("interpreter/*.py",), (*INTERPRETER, *METHODS), WHOLE),
     "recurrent": Room(("recurrent/**/*.py",), (*RECURRENT, C, PATHS, "tests/recurrent/test_unfriendly.py"), WHOLE, GPU),
     "kernels": Room(("recurrent/**/*.c", "recurrent/*.h"), (C, PATHS), WHOLE),

@@ -10,9 +10,9 @@ def doctor() -> None:
     from torch import nn
 
     from whence import __version__
+    from whence.equations import Product
     from whence.recurrent import dispatch
     from whence.recurrent.weights import gru_weights, lstm_weights, rnn_weights
-    from whence.rules.equations import Product
 
     print(f"whence {__version__}, PyTorch {torch.__version__}, Python {platform.python_version()}")
     print(f"PyTorch uses {torch.get_num_threads()} threads")

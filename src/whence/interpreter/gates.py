@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
+from whence.equations import Product as ProductRule
+from whence.equations import product, product_all
 from whence.errors import InputError
 from whence.interpreter import sums, weighted
 from whence.interpreter.routing import Routing
 from whence.interpreter.rule import Arriving, NoRule, Rule
 from whence.interpreter.trace import Arguments, Step, Value, leaves_of
-from whence.rules.equations import Product as ProductRule
-from whence.rules.equations import product, product_all
 
 if TYPE_CHECKING:
     from whence.interpreter.sweep import Sweep

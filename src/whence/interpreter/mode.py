@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch._C._functorch import maybe_current_level
 from torch.overrides import TorchFunctionMode, resolve_name
 
+from whence.equations import Product
 from whence.errors import NoRuleError, WhenceError
 from whence.interpreter.gates import spelled_out
 from whence.interpreter.layers import Layers
@@ -16,7 +17,6 @@ from whence.interpreter.names import is_in_place, name_of, positional
 from whence.interpreter.rule import NoRule, Refused, Rule, Unruled, first_line, no_rule
 from whence.interpreter.table import CONSTANT, FORM, LIKE, REWRITES, TABLE, UNCHANGED
 from whence.interpreter.trace import Arguments, Step, Trace, Value, leaves_of, mapped, values_of
-from whence.rules.equations import Product
 
 
 class Recorder(TorchFunctionMode):

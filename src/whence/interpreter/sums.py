@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from whence.equations import absorbed_by_bias
 from whence.interpreter.rule import Arriving, FanIn, NoRule, Rule, graph_of
 from whence.interpreter.trace import Step, Value
-from whence.rules.equations import absorbed_by_bias
 
 if TYPE_CHECKING:
     from whence.interpreter.samples import Owners

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.overrides import resolve_name
 
+from whence.equations import Rules, absorbed_by_stabiliser, coefficient, share, sign
 from whence.errors import InputError
 from whence.interpreter.activations import Softmax
 from whence.interpreter.gates import Product
@@ -15,7 +16,6 @@ from whence.interpreter.routing import Routing
 from whence.interpreter.rule import Arriving, FanIn, NoRule, no_rule, unforeseen
 from whence.interpreter.samples import Samples
 from whence.interpreter.trace import Step, Trace, Value
-from whence.rules.equations import Rules, absorbed_by_stabiliser, coefficient, share, sign
 
 
 class Sweep:

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from whence.equations import Product
 from whence.interpreter import attention, gates, sums, weighted
 from whence.interpreter.activations import Activation, Rescaling, RunningProduct, Softmax
 from whence.interpreter.recurrence import RECURRENCES
 from whence.interpreter.routing import Dropout, Pick, Placement, Routing
 from whence.interpreter.rule import Refused, Rule
 from whence.interpreter.trace import Arguments
-from whence.rules.equations import Product
 
 Entry = Rule | Callable[[Arguments, Callable[[Any], bool], Product], Rule]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from whence.rules.equations import Product
+from whence.equations import Product
 
 if TYPE_CHECKING:
     from whence.interpreter.rule import Rule

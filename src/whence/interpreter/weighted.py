@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from whence.equations import absorbed_by_bias
 from whence.interpreter.rule import Arriving, FanIn, Graph, NoRule, Refused, Rule
 from whence.interpreter.samples import MixedSamplesError, Owners
 from whence.interpreter.trace import Step, Value
-from whence.rules.equations import absorbed_by_bias
 
 if TYPE_CHECKING:
     from whence.interpreter.sweep import Sweep

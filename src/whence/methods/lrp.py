@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from whence.equations import Product, Rules, Stabiliser
 from whence.errors import InputError, TargetError
 from whence.interpreter.layers import Layers, leave
 from whence.interpreter.mode import Recorder
@@ -30,7 +31,6 @@ from whence.methods.target import (
     select,
 )
 from whence.result import Result
-from whence.rules.equations import Product, Rules, Stabiliser
 
 
 class Record(NamedTuple):

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whence.equations import Rules
 from whence.recurrent.layer import SweptLayer
 from whence.recurrent.lstm import plain
 from whence.recurrent.sequences import reverse
 from whence.recurrent.sweep import Swept
-from whence.rules.equations import Rules
 
 
 class DirectionsLayer:

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from whence.equations import Product, Rules
 from whence.recurrent.compiled import PRECISIONS, is_off
 from whence.recurrent.directions import DirectionsLayer
 from whence.recurrent.gpu.grid import grid_for, processors, programs_that_meet
 from whence.recurrent.layer import Layer, SweptLayer
 from whence.recurrent.native import NativeLayer, kernels
 from whence.recurrent.weights import GRUWeights, LSTMWeights
-from whence.rules.equations import Product, Rules
 
 LARGEST_STATE, LARGEST_SUM = 2.0**10, 2.0**18  # of which 2⁻⁴⁰ is nothing beside 1
 ON_GPUS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

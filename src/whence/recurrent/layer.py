@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from whence.rules.equations import Rules
+from whence.equations import Rules
 
 
 class SweptLayer(NamedTuple):

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from whence.equations import Rules
 from whence.recurrent.buffers import borrow, give_back
 from whence.recurrent.compiled import Built, built
 from whence.recurrent.layer import SweptLayer
 from whence.recurrent.weights import GRUWeights, LSTMWeights
-from whence.rules.equations import Rules
 
 TAPE = 256 * 2**20  # bytes that a tape may take before it is made again in segments
 BLOCK = 32  # rows that go through all steps together: their numbers stay in the cache

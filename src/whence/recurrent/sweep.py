@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from whence.rules.equations import Rules, absorbed_by_bias, absorbed_by_stabiliser, coefficient, product, share
+from whence.equations import Rules, absorbed_by_bias, absorbed_by_stabiliser, coefficient, product, share
 
 
 class Swept(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whence.equations import Rules
 from whence.recurrent.gpu.grid import LARGE, MOST, Grid, depth_of, fitted, grid_for, group_for, power_of_2, processors
 from whence.recurrent.gpu.packed import packed
 from whence.recurrent.gpu.parts import Parts, halved
@@ -18,7 +19,6 @@ from whence.recurrent.gru import gpu as gru
 from whence.recurrent.layer import SweptLayer
 from whence.recurrent.lstm import gpu as lstm
 from whence.recurrent.weights import GRUWeights, LSTMWeights
-from whence.rules.equations import Rules
 
 
 class TritonLayer:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from whence.equations import Rules, linear_epsilon, sum_epsilon
 from whence.recurrent.sweep import Books, Swept, activity, split_ended
 from whence.recurrent.weights import GRUWeights, gru_gates
-from whence.rules.equations import Rules, linear_epsilon, sum_epsilon
 
 
 class Tape(NamedTuple):

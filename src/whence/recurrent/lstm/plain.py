@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from whence.equations import Rules
 from whence.recurrent.sequences import running
 from whence.recurrent.sweep import Swept
 from whence.recurrent.weights import LSTMWeights, lstm_gates
-from whence.rules.equations import Rules
 
 
 class Tape(NamedTuple):

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from whence.equations import Rules, linear_epsilon
 from whence.recurrent.sweep import Books, Swept, activity, split_ended
 from whence.recurrent.weights import RNNWeights
-from whence.rules.equations import Rules, linear_epsilon
 
 
 class Tape(NamedTuple):

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from tests.oracle import lstm as oracle
 from tests.strategies import LRPS, Linear, linear_layers
 from whence import LRP
-from whence.rules.equations import (
+from whence.equations import (
     absorbed_by_bias,
     absorbed_by_stabiliser,
     coefficient,

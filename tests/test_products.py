@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from whence.rules.equations import Rules, product, product_abs
+from whence.equations import Rules, product, product_abs
 
 GATE, SOURCE, R = torch.tensor([1.0, 0, 0, -2, 3]), torch.tensor([3.0, 0, -1, 2, 0]), torch.tensor([4.0, 2, 1, -6, 5])
 
