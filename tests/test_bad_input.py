@@ -198,7 +198,7 @@ def test_a_users_own_error_is_passed_on(x: Tensor) -> None:
 
 
 def test_wrong_kinds_of_arguments(model: BiLSTM, x: Tensor) -> None:
-    for method in ("lrp", LRP, None.__class__):
+    for method in ("lpr", LRP, None.__class__):
         with pytest.raises(InputError, match=r"give a method with its settings, such as method=whence.LRP\(\)"):
             relevance(model, x, target=0, method=method)
     with pytest.raises(InputError, match=r"model is a function; it must be a torch.nn.Module"):

@@ -1,6 +1,7 @@
 """Pipelines: explained, saved, loaded, and refused when their files are not right."""
 
 import json
+import math
 import random
 import struct
 import time
@@ -16,7 +17,9 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 import whence
-from whence.errors import InputError, ModelError, TargetError
+from whence.errors import InputError, ModelError, TargetError, WeightsError
+from whence.methods.forward import Forward
+from whence.methods.method import Method, Question
 from whence.models.classifier import Architecture, RecurrentClassifier
 from whence.models.pipeline import Pipeline, fingerprint, load_pipeline
 from whence.text.tokenizer import CharacterTokenizer, TreebankTokenizer
@@ -92,11 +95,11 @@ def test_the_directions_add_up(cell: str, method: whence.LRP) -> None:
     with pytest.raises(InputError, match="reads the words, in both directions"):
         whence.explain(one_way, "good", encoders=True)
 
-    class Unsplit:
+    class Unsplit(Method):
         name = "unsplit"
 
-        def relevance(self, forward: object, target: object) -> object:
-            return whence.LRP().relevance(forward, target)
+        def relevance(self, forward: Forward, question: Question) -> whence.Result:
+            return whence.LRP().relevance(forward, question)
 
     with pytest.raises(InputError, match="Unsplit does not keep the directions apart"):
         whence.explain(make(), "good", encoders=True, method=Unsplit())
@@ -137,7 +140,7 @@ def test_a_module_of_the_users_own() -> None:
         whence.explain(Pipeline(nn.Linear(1, 1), TreebankTokenizer(), Vocabulary(WORDS), ("a",)), "good")
     with pytest.raises(ModelError, match=r"nn.Embedding has 9 rows for a vocabulary of 10 tokens"):
         whence.explain(Pipeline(OwnModel(), TreebankTokenizer(), Vocabulary([*WORDS, "more"]), ("a", "b")), "good")
-    for wrong in ("lrp", whence.LRP):
+    for wrong in ("lpr", whence.LRP):
         with pytest.raises(InputError, match=r"such as method=whence.LRP\(\)"):
             whence.explain(pipeline, "good", method=wrong)
     with pytest.raises(InputError, match="texts is a NoneType"):
@@ -354,8 +357,15 @@ def test_numbers_that_are_not_finite_are_refused() -> None:
         whence.explain(make(), "good film", method=whence.LRP(epsilon=1e308))
     broken = make()
     torch.nn.init.constant_(broken.module.head.weight, float("inf"))
-    with pytest.raises(ModelError, match="scores are not finite"):
+    with pytest.raises(WeightsError, match=r"head.weight\[0, 0\] is inf"):
         whence.explain(broken, "good film")
+
+    class Infinite(OwnModel):
+        def forward(self, ids: Tensor) -> Tensor:
+            return super().forward(ids) * math.inf
+
+    with pytest.raises(ModelError, match="scores are not finite"):
+        whence.explain(Pipeline(Infinite(), TreebankTokenizer(), Vocabulary(WORDS), ("no", "yes")), "good film")
 
 
 def test_an_unknown_model_names_the_known() -> None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
         WhenceError,
     )
     from whence.explanation import Explanation, Explanations
-    from whence.interpreter.custom import Call, handles
-    from whence.interpreter.gates import gate
+    from whence.interpreter.rules.custom import Call, handles
+    from whence.interpreter.rules.gates import gate
     from whence.methods.gradient_input import GradientXInput
     from whence.methods.lrp import LRP
     from whence.methods.sensitivity import SensitivityAnalysis
@@ -48,9 +48,9 @@ _HOMES = {
     ),
     "Explanation": "whence.explanation",
     "Explanations": "whence.explanation",
-    "Call": "whence.interpreter.custom",
-    "handles": "whence.interpreter.custom",
-    "gate": "whence.interpreter.gates",
+    "Call": "whence.interpreter.rules.custom",
+    "handles": "whence.interpreter.rules.custom",
+    "gate": "whence.interpreter.rules.gates",
     "GradientXInput": "whence.methods.gradient_input",
     "LRP": "whence.methods.lrp",
     "SensitivityAnalysis": "whence.methods.sensitivity",

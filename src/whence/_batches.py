@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from whence.errors import InputError, ModelError
-from whence.methods.embedded import EmbeddedForward, rows_of
-from whence.methods.predicting import predicting
+from whence.methods.forward import Forward
+from whence.methods.inputs import read
 from whence.methods.target import describe
 from whence.models.pipeline import Pipeline
 from whence.text.tokenizer import Token, running_text
@@ -56,25 +56,22 @@ def _cut_words(pipeline: Pipeline, words: tuple[str, ...]) -> Cut:
     return Cut(" ".join(words), forms, tuple((start, start + len(word)) for start, word in zip(starts, words, strict=False)))
 
 
-def batches(pipeline: Pipeline, cuts: Sequence[Cut], *, size: int) -> Iterator[tuple[list[int], EmbeddedForward]]:
-    """Batches of texts of similar length: the texts' numbers, and the forward pass over their embedded tokens."""
-    embedding = embedding_of(pipeline)
-    device = embedding.weight.device
+def batches(pipeline: Pipeline, cuts: Sequence[Cut], *, size: int) -> Iterator[tuple[list[int], Forward]]:
+    """Batches of texts of similar length: the texts' numbers, and the forward pass over their token ids."""
+    name, device = embedding_of(pipeline)
     for rows in _groups(pipeline, [len(each.forms) for each in cuts], size):
         ids = [torch.tensor(pipeline.vocabulary.ids(cuts[n].forms), device="cpu") for n in rows]
         padded = nn.utils.rnn.pad_sequence(ids, batch_first=True).to(device)
         more: dict[str, Any] = {}
         if _takes_lengths(pipeline.module):
             more["lengths"] = torch.tensor([len(each) for each in ids], device="cpu")
-        vectors = rows_of(embedding, padded)
-        yield rows, EmbeddedForward(pipeline.module, vectors, (), more, ids=(padded,), tables=(embedding.weight,))
+        yield rows, Forward(pipeline.module, read(padded), kwargs=more, embedding=name)
 
 
-def scores_of(pipeline: Pipeline, forward: EmbeddedForward, embedded: Tensor | None = None) -> Tensor:
+def scores_of(pipeline: Pipeline, forward: Forward, embedded: Tensor | None = None) -> Tensor:
     """The scores (B, C) of a batch, also with other embedded tokens than its own."""
-    with predicting(pipeline.module), torch.no_grad():
-        scores = forward.call(forward.tensors if embedded is None else [embedded])
-    return require_scores_of(pipeline, scores, len(forward.inputs))
+    run = forward.predict(None if embedded is None else [embedded])
+    return require_scores_of(pipeline, run.output, len(forward.inputs.tensors[0]))
 
 
 def require_scores_of(pipeline: Pipeline, scores: Any, count: int) -> Tensor:
@@ -107,14 +104,15 @@ def _groups(pipeline: Pipeline, lengths: Sequence[int], size: int) -> list[list[
     return groups
 
 
-def embedding_of(pipeline: Pipeline) -> nn.Embedding:
-    """The layer that embeds the pipeline's tokens."""
-    found = [module for module in pipeline.module.modules() if isinstance(module, nn.Embedding)]
+def embedding_of(pipeline: Pipeline) -> tuple[str, torch.device]:
+    """The name of the layer that embeds the pipeline's tokens, and where it is."""
+    found = [(name, each) for name, each in pipeline.module.named_modules() if isinstance(each, nn.Embedding)]
     if len(found) != 1:
         raise ModelError(f"the module has {len(found)} nn.Embedding layers; to explain words it must have one")
-    if found[0].num_embeddings < len(pipeline.vocabulary):
+    name, layer = found[0]
+    if layer.num_embeddings < len(pipeline.vocabulary):
         raise ModelError(
-            f"the module's nn.Embedding has {found[0].num_embeddings} rows for a vocabulary of "
+            f"the module's nn.Embedding has {layer.num_embeddings} rows for a vocabulary of "
             f"{len(pipeline.vocabulary)} tokens, the unknown one included"
         )
-    return found[0]
+    return name, layer.weight.device

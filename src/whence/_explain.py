@@ -1,10 +1,8 @@
 """The one place where the text wing meets the method wing: pipeline and texts in, explanations out."""
 
 import copy
-import inspect
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple, cast, overload
@@ -13,11 +11,12 @@ import torch
 from torch import Tensor
 
 from whence._batches import Cut, Text, batches, cut, require_scores_of, scores_of
+from whence._relevance import ask
 from whence.errors import InputError, TargetError
 from whence.explanation import Explanation, Explanations
-from whence.methods.embedded import EmbeddedForward
-from whence.methods.lrp import LRP
-from whence.methods.method import Method
+from whence.methods.forward import Forward
+from whence.methods.method import Method, Question
+from whence.methods.registry import method_of
 from whence.methods.target import Target
 from whence.models.bundled import load_any
 from whence.models.pipeline import Pipeline
@@ -32,7 +31,7 @@ def explain(  # pyright: ignore[reportOverlappingOverload] - a string is no list
     texts: str,
     *,
     target: str | int | Sequence[str | int] = ...,
-    method: Method | None = ...,
+    method: Method | str | None = ...,
     encoders: bool = ...,
 ) -> Explanation: ...
 @overload
@@ -41,7 +40,7 @@ def explain(
     texts: Sequence[Text],
     *,
     target: str | int | Sequence[str | int] = ...,
-    method: Method | None = ...,
+    method: Method | str | None = ...,
     encoders: bool = ...,
 ) -> Explanations: ...
 def explain(
@@ -49,7 +48,7 @@ def explain(
     texts: str | Sequence[Text],
     *,
     target: str | int | Sequence[str | int] = "predicted",
-    method: Method | None = None,
+    method: Method | str | None = None,
     encoders: bool = False,
 ) -> Explanation | Explanations:
     """Explain a text, or a list of them in batches; a tuple in the list is a text whose words are cut already.
@@ -62,8 +61,7 @@ def explain(
         pipeline = whence.load("sst-bilstm")
         print(whence.explain(pipeline, "neither funny nor suspenseful"))
     """
-    if method is not None and (isinstance(method, (str, type)) or not hasattr(method, "relevance")):
-        raise InputError(f"method is {method!r}; give a method with its settings, such as method=whence.LRP()")
+    method = method_of(method)
     if isinstance(pipeline, (str, Path)):
         pipeline = load_any(pipeline)
     if not isinstance(pipeline, Pipeline):
@@ -77,7 +75,7 @@ def explain(
     found: list[list[Explanation]] = [[] for _ in given]
     for rows, forward in batches(pipeline, cuts, size=BATCH):
         chosen = [wanted[n] for n in rows] if isinstance(wanted, list) else wanted
-        batch = _explained(pipeline, [cuts[n] for n in rows], forward, chosen, method or LRP(), encoders=encoders)
+        batch = _explained(pipeline, [cuts[n] for n in rows], forward, chosen, method, encoders=encoders)
         for n, explanations in zip(rows, batch, strict=True):
             found[n] = explanations
     flat = [explanation for explanations in found for explanation in explanations]
@@ -118,47 +116,43 @@ def _target(pipeline: Pipeline, target: str | int) -> str | int:
 def _explained(
     pipeline: Pipeline,
     texts: Sequence[Cut],
-    forward: EmbeddedForward,
+    forward: Forward,
     target: str | int | list[int],
     method: Method,
     *,
     encoders: bool,
 ) -> list[list[Explanation]]:
     """For every text of a batch its explanation, or one for every class."""
-    result = None
-    if isinstance(method, LRP):
-        with suppress(InputError, TargetError):  # the module may give no scores, or none that are numbers: that is said below
-            result = method.relevance(forward, cast(Target, target), by_step=True)
-    scores = scores_of(pipeline, forward) if result is None else require_scores_of(pipeline, result.output, len(texts))
+    try:
+        result = ask(forward, Question(cast(Target, target), by_step=True), method)
+    except (InputError, TargetError):
+        scores_of(pipeline, forward)  # a module that gives no scores, or none that are numbers, is told so first
+        raise
+    scores = require_scores_of(pipeline, result.output, len(texts))
     chosen = cast(Target, scores.argmax(1).tolist() if target == "predicted" else target)
-    result = method.relevance(forward, chosen).by_step() if result is None else result
     if result.explained is not None and (result.gap.abs() > 1e-4 * result.score.abs().clamp(min=1)).any():
         # single precision does not last through so long a text; double precision may
         doubled = replace(pipeline, module=copy.deepcopy(pipeline.module).double())
         (_, forward), *_ = batches(doubled, texts, size=len(texts))
-        result = method.relevance(forward, chosen).check(1e-4).by_step()
+        result = ask(forward, Question(chosen, by_step=True), method).check(1e-4)
     shares = _directions(method, forward, chosen, result) if encoders else []
-    (ids,) = forward.ids
-    assert ids is not None
-    numbers = ids.tolist()
+    numbers = forward.inputs.tensors[0].tolist()
     batch = Batch(
         scores.tolist(),
         result.relevance.tolist(),
         result.score.tolist(),
         {name: amount.tolist() for name, amount in result.absorbed.items()},
         [share.relevance.tolist() for share in shares],
-        asdict(cast(Any, method)) if is_dataclass(method) else {},
+        method.settings(),
     )
     return [_assembled(pipeline, text, numbers[n], batch, n, chosen, method) for n, text in enumerate(texts)]
 
 
-def _directions(method: Method, forward: EmbeddedForward, target: Any, whole: Result) -> list[Result]:
+def _directions(method: Method, forward: Forward, target: Target, whole: Result) -> list[Result]:
     """What came through the forward and through the backward direction, two results that add up to the whole."""
-    if "direction" not in inspect.signature(method.relevance).parameters:
-        raise InputError(f"{type(method).__name__} does not keep the directions apart; leave out encoders=True")
-    shares = [cast(Any, method).relevance(forward, target, direction=d).by_step() for d in (0, 1)]
-    if method.name == "sa":
-        return shares  # squares, taken in each direction alone, do not add up
+    shares = [ask(forward, Question(target, direction=d, by_step=True), method) for d in (0, 1)]
+    if not method.is_additive:
+        return shares
     together = cast(Tensor, shares[0].relevance) + cast(Tensor, shares[1].relevance)
     if not torch.allclose(together, cast(Tensor, whole.relevance), rtol=1e-3, atol=1e-4):
         raise InputError("encoders=True needs a model whose first recurrent layer alone reads the words, in both directions")

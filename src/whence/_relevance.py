@@ -2,31 +2,31 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import FunctionType
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
-from torch.nn.utils.rnn import PackedSequence
 from torch.utils.weak import WeakIdKeyDictionary
 
 from whence.errors import InputError, WeightsError
-from whence.methods.embedded import embedded
-from whence.methods.forward import Forward, Inputs, require_finite
+from whence.methods.forward import Forward, require_finite
+from whence.methods.inputs import Given, read
 from whence.methods.lengths import relevance_by_length
-from whence.methods.lrp import LRP
-from whence.methods.method import Method
+from whence.methods.method import UNANSWERED, Method, Question
+from whence.methods.registry import method_of
 from whence.methods.target import Target
 from whence.result import Result
 
 
 def relevance(
     model: nn.Module,
-    inputs: Inputs,
+    inputs: Given,
     *,
     target: Target = None,
-    method: Method | None = None,
+    method: Method | str | None = None,
     lengths: Sequence[int] | Tensor | None = None,
     embedding: str | None = None,
     at: str | None = None,
@@ -57,45 +57,36 @@ def relevance(
         result = whence.relevance(model, inputs, target=3, method=whence.LRP(epsilon=1e-3))
         result.check().relevance
     """
-    model = _followed(model)
-    method = LRP() if method is None else method
-    if isinstance(method, (str, type)) or not hasattr(method, "relevance"):
-        raise InputError(f"method is {method!r}; give a method with its settings, such as method=whence.LRP()")
     if not isinstance(args, (tuple, list)) or not isinstance(kwargs or {}, Mapping):
         raise InputError("args is a tuple of further arguments of the model, kwargs a dictionary of them")
-    tensors = _explained_tensors(inputs)
-    forward = Forward(model, inputs, args, kwargs)
-    if embedding is not None or not all(tensor.is_floating_point() for tensor in tensors):
-        if isinstance(inputs, PackedSequence):
-            raise InputError("inputs are packed token ids; give them padded with lengths=, or embed first")
-        if lengths is not None:
-            result = relevance_by_length(forward, target, method, lengths, embedding=embedding)
-            return result.by_step() if by_step else result
-        forward = embedded(model, tensors, args, kwargs, single=isinstance(inputs, Tensor), name=embedding)
-        tensors = forward.tensors
-    _require_finite_weights(model)
-    if (at is not None or memory) and (not isinstance(method, LRP) or lengths is not None):
-        raise InputError("at= and memory= need method=LRP(...) and samples of one length, or a model that packs them")
-    if at is not None and by_step:
-        raise InputError("by_step= sums over the features of the inputs; leave it out with at=, and sum what the layer gave")
+    forward = Forward(_required_module(model), read(inputs), args, kwargs or {}, embedding)
+    return ask(forward, Question(target=target, at=at, memory=memory, by_step=by_step), method_of(method), lengths=lengths)
+
+
+def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequence[int] | Tensor | None = None) -> Result:
+    """Have a method answer a question, after the checks that hold for all; `relevance` and `explain` both enter here."""
+    forward = replace(forward, model=_followed(forward.model))
+    if (question.at is not None or question.memory) and lengths is not None:
+        raise InputError(UNANSWERED["at"])
+    _require_finite_weights(forward.model)
     if lengths is not None:
-        result = relevance_by_length(forward, target, method, lengths)
-        return result.by_step() if by_step else result
+        return relevance_by_length(forward, question, method, lengths)
     try:
-        require_finite(tensors)
-        if isinstance(method, LRP):
-            return method.relevance(forward, target, at=at, memory=memory, by_step=by_step)
-        result = method.relevance(forward, target)
-        return result.by_step() if by_step else result
+        require_finite(forward.inputs.tensors)
+        return method.answer(forward, question)
     except InputError:
-        _require_finite_weights(model, anew=True)  # where the relevance is not finite, weights that are not come first
+        _require_finite_weights(forward.model, anew=True)  # where relevance is not finite, weights that are not come first
         raise
 
 
-def _followed(model: Any) -> nn.Module:
-    """The module whose calls can be followed: a compiled one's original; a scripted one has none."""
+def _required_module(model: object) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise InputError(f"model is a {type(model).__name__}; it must be a torch.nn.Module")
+    return model
+
+
+def _followed(model: nn.Module) -> nn.Module:
+    """The module whose calls can be followed: a compiled one's original; a scripted one has none."""
     if type(model).__name__ == "OptimizedModule":
         model = cast(nn.Module, model._orig_mod)
     for name, module in model.named_modules():
@@ -136,29 +127,6 @@ def _contents(function: FunctionType) -> list[Any]:
         except ValueError:
             found.append(None)
     return found
-
-
-def _explained_tensors(inputs: Inputs) -> tuple[Tensor, ...]:
-    found = inputs if isinstance(inputs, tuple) and not isinstance(inputs, PackedSequence) else (inputs,)
-    if not found:
-        raise InputError("inputs is an empty tuple; give at least one float tensor")
-    tensors: list[Tensor] = []
-    for each in cast(tuple[Any, ...], found):
-        if isinstance(each, PackedSequence) and each is not inputs:
-            raise InputError("inputs is a tuple that holds a PackedSequence; give the PackedSequence alone")
-        tensor = each.data if isinstance(each, PackedSequence) else each
-        if not isinstance(tensor, Tensor):
-            raise InputError(f"inputs holds a {type(tensor).__name__}; give a float tensor, or a tuple of float tensors")
-        if tensor.is_complex() or tensor.dtype == torch.bool or tensor.is_quantized:
-            raise InputError(f"inputs are of type {tensor.dtype}; give real numbers, or token ids for an nn.Embedding")
-        if tensor.layout != torch.strided or tensor.is_meta or tensor.is_nested:
-            raise InputError("inputs are sparse, nested or without numbers; give an ordinary tensor")
-        if tensor.dim() == 0 or tensor.numel() == 0:
-            raise InputError(
-                f"inputs of shape {tuple(tensor.shape)} hold an empty sequence or no sample; there is nothing to explain"
-            )
-        tensors.append(tensor)
-    return tuple(tensors)
 
 
 def _require_finite_weights(model: nn.Module, *, anew: bool = False) -> None:

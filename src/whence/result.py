@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from whence.errors import ConservationError
+from whence.trees import floats_of, mapped
 
 Relevance = Tensor | PackedSequence | tuple[Tensor, ...] | tuple[PackedSequence, ...]
 
@@ -43,11 +44,11 @@ class Result:
 
     def by_step(self) -> "Result":
         """The same with relevance summed over the last axis of the inputs: one number for every step."""
-        return replace(self, relevance=_summed(self.relevance))
+        return replace(self, relevance=mapped(_summed, self.relevance))
 
     def __repr__(self) -> str:
         """The shapes and sums rather than all the numbers."""
-        shapes = ", ".join(str(tuple(each.shape)) for each in _tensors(self.relevance))
+        shapes = ", ".join(str(tuple(each.shape)) for each in floats_of(self.relevance))
         lines = [f"Result of {self.method}: relevance {shapes}", f"  score      {_short(self.score)}"]
         if self.explained is not None:
             lines.append(f"  relevance  {_short(self.explained)}")
@@ -56,7 +57,7 @@ class Result:
 
     def _largest(self) -> float:
         """The largest amount of relevance on either side of the books."""
-        amounts = [*_tensors(self.relevance), *self.absorbed.values()]
+        amounts = [*floats_of(self.relevance), *self.absorbed.values()]
         return max((float(each.abs().max()) for each in amounts if each.numel()), default=0.0)
 
     def check(self, tolerance: float | None = None) -> "Result":
@@ -83,18 +84,8 @@ class Result:
         )
 
 
-def _summed(relevance: Any) -> Any:
-    if isinstance(relevance, PackedSequence):
-        return relevance._replace(data=relevance.data.sum(-1))
-    return tuple(_summed(each) for each in relevance) if isinstance(relevance, tuple) else relevance.sum(-1)  # pyright: ignore[reportUnknownVariableType]
-
-
-def _tensors(relevance: Any) -> list[Tensor]:
-    if isinstance(relevance, PackedSequence):
-        return [relevance.data]
-    if isinstance(relevance, (tuple, list)):
-        return [tensor for each in relevance for tensor in _tensors(each)]  # pyright: ignore[reportUnknownVariableType]
-    return [relevance] if isinstance(relevance, Tensor) and relevance.is_floating_point() else []
+def _summed(leaf: Any) -> Any:
+    return leaf.sum(-1) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf
 
 
 def _short(amount: Tensor) -> str:

@@ -286,7 +286,7 @@ def test_the_inputs_are_not_changed_by_a_model_that_writes_into_them() -> None:
 
 
 def test_a_user_can_add_a_rule() -> None:
-    from whence.interpreter.table import TABLE
+    from whence.interpreter.rules.table import TABLE
 
     known = TABLE["cumsum"]
 
@@ -307,7 +307,7 @@ def test_a_user_can_add_a_rule() -> None:
 
 
 def test_a_rule_that_loses_relevance_is_found_out_and_named() -> None:
-    from whence.interpreter.table import TABLE
+    from whence.interpreter.rules.table import TABLE
 
     class Leaky(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -426,7 +426,7 @@ def test_a_trained_weight_of_zero_connects_in_every_spelling_and_a_mask_does_not
 
 
 def test_a_custom_rule_may_change_the_shape() -> None:
-    from whence.interpreter.table import TABLE
+    from whence.interpreter.rules.table import TABLE
 
     @whence.handles(torch.logsumexp)
     def to_the_largest(call: whence.Call, relevance: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from whence import LRP, GradientXInput, InputError, NoRuleError, TargetError, relevance
-from whence.interpreter.table import TABLE
+from whence.interpreter.rules.table import TABLE
 
 
 class Between(nn.Module):
@@ -126,12 +126,12 @@ def test_our_own_failure_is_not_reported_as_the_models(monkeypatch: pytest.Monke
         raise RuntimeError("two lines\nof ours")
 
     model, x = Between(lambda y: torch.flip(y, (1,))[:, 0]), torch.randn(3, 5, 4)
-    monkeypatch.setattr(type(TABLE["flip"]), "run", broken)
+    monkeypatch.setattr(type(TABLE["flip"].rule), "run", broken)
     with pytest.raises(NoRuleError, match=r"torch.flip .*the model can make this call, but recording it failed: two lines\."):
         relevance(model, x, target=1)
     monkeypatch.undo()
-    for part in ("sweep", "owners"):
-        monkeypatch.setattr(type(TABLE["tanh"]), part, broken)
+    for part in ("hand_back", "owners"):
+        monkeypatch.setattr(type(TABLE["tanh"].rule), part, broken)
         with pytest.raises(NoRuleError, match=r"torch.*tanh .*relevance could not be handed back through it \(two lines\)"):
             relevance(Between(lambda y: y[:, 0].tanh()), x, target=1)
         monkeypatch.undo()

@@ -10,8 +10,8 @@ from torch.testing import assert_close
 
 from tests.models import BiLSTM
 from whence import LRP, GradientXInput, InputError, relevance
-from whence.interpreter.mode import Recorder
-from whence.interpreter.trace import Step
+from whence.interpreter.record.recorder import Recorder
+from whence.interpreter.record.step import Step
 from whence.recurrent import buffers, dispatch
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from whence import LRP
-from whence.interpreter.recurrence import GRU, LSTM
+from whence.interpreter.rules.recurrence import GRU, LSTM
 from whence.recurrent import compiled, native
 from whence.recurrent.directions import DirectionsLayer
 from whence.recurrent.weights import gru_weights, lstm_weights

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 import whence
 from whence import LRP
-from whence.interpreter.recurrence import GRU, LSTM
+from whence.interpreter.rules.recurrence import GRU, LSTM
 from whence.recurrent import compiled, dispatch, native
 from whence.recurrent.directions import DirectionsLayer
 from whence.recurrent.gpu import grid

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from whence import LRP, InputError, NoRuleError, explain, load, relevance
-from whence.interpreter.recurrence import GRU
+from whence.interpreter.rules.recurrence import GRU
 from whence.recurrent import buffers, compiled, dispatch
 from whence.recurrent.weights import gru_weights
 

@@ -40,7 +40,7 @@ def predictions_without(
     cuts = [cut(pipeline, text) for text in texts]
     found = np.full((len(cuts), steps + 1), -1)
     for rows, forward in batches(pipeline, cuts, size=size):
-        embedded = forward.tensors[0]
+        embedded = forward.predict().tensors[0]
         for step in range(steps + 1):
             for k, n in enumerate(rows):
                 if 0 < step <= len(orders[n]):

@@ -17,6 +17,7 @@ from whence.experiments.oracle import oracle_seconds
 from whence.experiments.speed import Case, Layer, Model, interleaved, ratio, seconds
 from whence.experiments.threads import one_thread
 from whence.methods.lrp import LRP
+from whence.methods.method import Question
 from whence.models.bundled import load_any
 
 # What grows, and the case it grows in.
@@ -92,23 +93,23 @@ def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Any]:
     pipeline = load_any("sst-bilstm")
     module: Any = pipeline.module
     texts = [tree.tokens for tree in read_split(directory, "test")]
-    forwards: list[Any] = [forward for _, forward in batches(pipeline, [cut(pipeline, text) for text in texts], size=BATCH)]
+    forwards = [forward for _, forward in batches(pipeline, [cut(pipeline, text) for text in texts], size=BATCH)]
+    embedded = [(each.predict().tensors[0], each.kwargs["lengths"]) for each in forwards]
 
     def packed() -> None:
         with torch.no_grad():
-            for each in forwards:
-                lengths = each.kwargs["lengths"]
-                module.encoder(pack_padded_sequence(each.inputs, lengths, batch_first=True, enforce_sorted=False))
+            for vectors, lengths in embedded:
+                module.encoder(pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False))
 
     def lrp() -> None:
         for each in forwards:
-            LRP().relevance(each, 0, by_step=True)
+            LRP().answer(each, Question(0, by_step=True))
 
     with one_thread():
         times = interleaved(
             {"forward": packed, "lrp": lrp, "explain": lambda: explain(pipeline, texts, target=0)}, "cpu", repeats
         )
-        rows = [each.inputs[n, :length] for each in forwards for n, length in enumerate(each.kwargs["lengths"].tolist())]
+        rows = [vectors[n, :length] for vectors, lengths in embedded for n, length in enumerate(lengths.tolist())]
         some = rows[:: max(1, len(rows) // 100)]
         oracle = oracle_seconds(module.encoder, module.head.weight, some)
     found: dict[str, Any] = {"sentences": len(texts)}

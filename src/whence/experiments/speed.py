@@ -17,7 +17,7 @@ from whence._relevance import relevance
 from whence.errors import InputError
 from whence.experiments.oracle import oracle_seconds
 from whence.experiments.threads import one_thread
-from whence.interpreter.recurrence import GRU, LSTM, Cell
+from whence.interpreter.rules.recurrence import GRU, LSTM, Cell
 from whence.methods.lrp import LRP
 from whence.recurrent import dispatch
 from whence.recurrent.weights import by_layer

@@ -1,77 +1,150 @@
 """The model and what it is called with: the forward pass as every method sees it, leaving no trace on the model."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
+from torch.overrides import TorchFunctionMode
 
 from whence.errors import InputError, WhenceError
-from whence.recurrent.sequences import Packing
-from whence.result import Relevance
+from whence.interpreter.record.ids import Ids, is_same_table
+from whence.interpreter.record.operation import Function
+from whence.interpreter.rules.table import TABLE
+from whence.methods.inputs import Inputs
+from whence.methods.predicting import predicting
 
-Inputs = Tensor | PackedSequence | tuple[Tensor, ...]
+
+class Followed(TorchFunctionMode):
+    """While active, follows token ids through a call that is not recorded, and answers where they are looked up."""
+
+    ids: Ids | None = None
+
+    def __torch_function__(
+        self, func: Function, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs, ids = kwargs or {}, self.ids
+        if ids is None:
+            return self.made(func, args, kwargs)
+        operation = TABLE.find(func)
+        look_up = ids.requested(operation, func, args, kwargs)
+        if look_up is not None:
+            return ids.answer(look_up)
+        result = self.made(func, args, kwargs)
+        ids.follow(operation, func, args, kwargs, result)
+        return result
+
+    def made(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a call."""
+        return func(*args, **kwargs)
+
+
+class Run(NamedTuple):
+    """What one run of the model gave: its output, the explained tensors, and the sample number of their rows where known."""
+
+    output: Any
+    tensors: list[Tensor]
+    owners: Sequence[Tensor | None]
 
 
 @dataclass(frozen=True, eq=False)
 class Forward:
-    """A call of a model whose inputs can be replaced by others of the same shape."""
+    """A call of a model. `embedding` names the layer that token ids are explained by, where they go into several."""
 
     model: nn.Module
     inputs: Inputs
     args: Sequence[Any] = ()
-    kwargs: Mapping[str, Any] | None = None
+    kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    embedding: str | None = None
+
+    def run(self, leaf: Callable[[int, Tensor], Tensor], mode: Followed | None = None) -> Run:
+        """Run the model once. `leaf` gets every explained tensor with its number, and returns what the model goes on with.
+
+        Explained are the inputs that are floats, and the vectors that are looked up for those that are token ids.
+        """
+        explained = list(self.inputs.copies())
+
+        def start(number: int, tensor: Tensor) -> Tensor:
+            explained[number] = tensor
+            return leaf(number, tensor)
+
+        given = [start(n, each) if each.is_floating_point() else each for n, each in enumerate(explained)]
+        mode = Followed() if mode is None else mode
+        mode.ids = self.ids_of(given, start)
+        with mode:
+            output = self.call(given, mode.ids)
+        return Run(output, explained, self.owners(mode.ids))
+
+    def predict(self, tensors: Sequence[Tensor] | None = None) -> Run:
+        """Run the model as it predicts, with these tensors in place of the explained ones where they are given."""
+        with predicting(self.model), torch.no_grad():
+            return self.run(lambda number, tensor: tensor if tensors is None else tensors[number])
+
+    def ids_of(self, tensors: Sequence[Tensor], found: Callable[[int, Tensor], Tensor]) -> Ids | None:
+        """What follows the token ids among the model's inputs; None where there are none."""
+        ids = [None if tensor.is_floating_point() else tensor for tensor in tensors]
+        return Ids(ids, found, wanted=self.table) if any(each is not None for each in ids) else None
 
     @property
-    def tensors(self) -> tuple[Tensor, ...]:
-        """The explained tensors, as ordinary copies that nothing of the caller's shares."""
-        found = (
-            self.inputs if isinstance(self.inputs, tuple) and not isinstance(self.inputs, PackedSequence) else (self.inputs,)
-        )
-        return tuple((each.data if isinstance(each, PackedSequence) else each).detach().clone() for each in found)
+    def table(self) -> Tensor | None:
+        """The weights of the embedding that was asked for by name."""
+        if self.embedding is None:
+            return None
+        known = _tables(self.model)
+        if self.embedding not in known:
+            raise InputError(f"there is no nn.Embedding {self.embedding!r}; the model has {', '.join(known) or 'none'}")
+        return known[self.embedding]
 
-    @property
-    def owners(self) -> tuple[Tensor | None, ...]:
-        """For every explained tensor the sample number of each row, from 1 on, where that is known beforehand."""
-        if not isinstance(self.inputs, PackedSequence):
-            return (None,) * (len(self.inputs) if isinstance(self.inputs, tuple) else 1)
-        samples = Packing.of(self.inputs.batch_sizes, self.inputs.data.device).sample
-        if self.inputs.sorted_indices is not None:
-            samples = self.inputs.sorted_indices[samples]
-        return ((samples + 1).double(),)
+    def owners(self, ids: Ids | None) -> Sequence[Tensor | None]:
+        """For every explained tensor the sample number of each row, from 1 on, where the inputs or a bag of ids tell."""
+        found = [None] * len(self.inputs.owners) if ids is None else ids.owners
+        return [given if given is not None else of_bag for given, of_bag in zip(self.inputs.owners, found, strict=True)]
 
-    @property
-    def samples(self) -> int | None:
-        """The number of samples, where the inputs tell: a packed batch does."""
-        return int(self.inputs.batch_sizes[0]) if isinstance(self.inputs, PackedSequence) else None
-
-    def wrapped(self, tensors: Sequence[Tensor]) -> Relevance:
-        """Tensors in the form the inputs came in; with a leading axis more, a packed one becomes a tuple."""
-        if isinstance(self.inputs, PackedSequence):
-            if tensors[0].dim() > self.inputs.data.dim():
-                return tuple(cast(Any, self.wrapped([data])) for data in tensors[0])
-            return self.inputs._replace(data=tensors[0])
-        return tuple(tensors) if isinstance(self.inputs, tuple) else tensors[0]
-
-    def call(self, tensors: Sequence[Tensor]) -> Any:
-        """Call the model with these tensors in place of the inputs."""
-        wrapped = self.wrapped(tensors)
-        positional = wrapped if isinstance(self.inputs, tuple) and not isinstance(self.inputs, PackedSequence) else (wrapped,)
-        return self.model(*positional, *self.args, **(self.kwargs or {}))
-
-    def run(self, tensors: Sequence[Tensor]) -> Any:
-        """The model's output for these tensors, what PyTorch says against their shapes in one sentence."""
+    def call(self, tensors: Sequence[Tensor], ids: Ids | None) -> Any:
+        """Call the model with these tensors; what PyTorch says against their shapes becomes one sentence."""
         try:
-            return self.call(tensors)
+            output = self.model(*self.inputs.arguments(tensors), *self.args, **self.kwargs)
         except (RuntimeError, ValueError, IndexError) as error:
             if isinstance(error, WhenceError) or not _raised_by_torch(error.__traceback__):
                 raise
             shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
             first = str(error).strip().splitlines()[0]
-            raise InputError(f"the model cannot run on inputs of shape {shapes}: {first}") from error
+            message = f"the model cannot run on inputs of shape {shapes}: {first}"
+            if ids is not None and not any(ids.tables):
+                message = f"inputs are whole numbers, and {message}; embed first, or explain the embedding's output"
+            raise InputError(message) from error
+        if ids is not None:
+            self._require_looked_up(ids)
+        return output
+
+    def _require_looked_up(self, ids: Ids) -> None:
+        """Refuse token ids that were looked up nowhere, or in several tables."""
+        for number, (own, tables) in enumerate(zip(ids.ids, ids.tables, strict=True)):
+            if own is None or len(tables) == 1:
+                continue
+            if tables:
+                named = _tables(self.model)
+                layers = [next((name for name in named if is_same_table(named[name], each)), "a table") for each in tables]
+                raise InputError(
+                    f"the ids of inputs[{number}] go into {len(tables)} layers ({', '.join(layers)}); name one by embedding="
+                )
+            if self.embedding is not None:
+                raise InputError(
+                    f"the model did not look up the ids of inputs[{number}] in its nn.Embedding {self.embedding!r}: it "
+                    "computes with them in another way, which cannot be followed; embed first, and explain the "
+                    "embedding's output"
+                )
+            raise InputError(
+                f"inputs[{number}] are whole numbers, but the model looks them up in no nn.Embedding; relevance needs numbers "
+                "that can carry it: embed first, or explain the embedding's output"
+            )
+
+
+def _tables(model: nn.Module) -> dict[str, Tensor]:
+    return {key: each.weight for key, each in model.named_modules() if isinstance(each, (nn.Embedding, nn.EmbeddingBag))}
 
 
 def _raised_by_torch(traceback: TracebackType | None) -> bool:
@@ -86,7 +159,7 @@ def _raised_by_torch(traceback: TracebackType | None) -> bool:
 def require_finite(tensors: Sequence[Tensor]) -> None:
     """Refuse inputs with a NaN or an infinity, and say where it stands."""
     for n, tensor in enumerate(tensors):
-        if not math.isfinite(tensor.sum().item()) and not bool(tensor.isfinite().all()):
+        if tensor.is_floating_point() and not math.isfinite(tensor.sum().item()) and not bool(tensor.isfinite().all()):
             place = (~tensor.isfinite()).nonzero()[0].tolist()
             name = "inputs" if len(tensors) == 1 else f"inputs[{n}]"
             raise InputError(f"{name}{place} is {tensor[tuple(place)].item()}; inputs must be finite numbers")

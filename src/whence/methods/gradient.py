@@ -1,43 +1,41 @@
 """The derivative of a score by the inputs, also through cuDNN's recurrent layers as they predict."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from whence.errors import InputError, TargetError
-from whence.methods.forward import Forward
-from whence.methods.method import is_time_first
+from whence.interpreter.record.operation import Function
+from whence.interpreter.rules.recurrence import SEQUENCES
+from whence.methods.forward import Followed, Forward, require_finite
+from whence.methods.method import Method, Question, is_time_first
 from whence.methods.predicting import predicting
 from whence.methods.target import (
     INDEPENDENT,
     Selection,
-    Target,
     batch_axes,
     likeliest_first,
     mixed_samples,
     require_scores,
     select,
 )
+from whence.result import Result
 
-RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
-
-class DifferentiableRecurrence(TorchFunctionMode):
-    """Calls cuDNN's recurrent layers as if to train them, but without dropout: the same numbers, and they can be derived."""
+class DifferentiableRecurrence(Followed):
+    """Calls cuDNN's recurrent layers as if to train them, but without dropout: the same numbers, and they have a derivative."""
 
     def __init__(self, direction: int | None = None) -> None:
         super().__init__()
         self.direction = direction  # with one, the other direction of a bidirectional layer reads its input as a constant
 
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if getattr(func, "__name__", "") not in RECURRENT:
-            return func(*args, **(kwargs or {}))
+    def made(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a call, of a recurrent layer in its own way."""
+        if getattr(func, "__name__", "") not in SEQUENCES:
+            return func(*args, **kwargs)
         is_packed = isinstance(args[3], (list, tuple))  # the weights stand one place later, behind the batch sizes
         dropout = 6 if is_packed else 5
         if args[0].is_cuda:
@@ -54,20 +52,39 @@ class DifferentiableRecurrence(TorchFunctionMode):
         )
 
 
-def gradients(forward: Forward, target: Target, *, direction: int | None = None) -> tuple[list[Tensor], Tensor, Selection]:
-    """The derivative of the explained scores by every input (K, *shape), and those scores (K, B).
+class Gradients(NamedTuple):
+    """The derivatives of the explained scores (K, *shape) by every explained tensor, and the forward pass they belong to."""
 
-    With a `direction` (0 forward, 1 backward), only by way of that direction of a bidirectional layer.
-    """
+    derivatives: list[Tensor]
+    inputs: list[Tensor]
+    scores: Tensor  # (K, B)
+    selection: Selection
+    output: Tensor | None  # what the model returned, unless a callable target made something else of it
+
+    def result(self, relevance: Sequence[Tensor], forward: Forward, method: Method) -> Result:
+        """The result of a method that makes this relevance (K, *shape) of the derivatives."""
+        chosen = self.selection
+        wrapped = forward.inputs.wrapped([chosen.led(each) for each in relevance], len(chosen.lead))
+        return Result(wrapped, chosen.shaped(self.scores), chosen.target, method, output=self.output)
+
+
+def gradients(forward: Forward, question: Question) -> Gradients:
+    """The derivative of the explained scores by every explained tensor."""
+    target = question.target
+
+    def leaf(number: int, tensor: Tensor) -> Tensor:
+        return tensor.requires_grad_().clone()  # a model may write into its input
+
     with predicting(forward.model), torch.enable_grad():
-        tensors = tuple(tensor.requires_grad_() for tensor in forward.tensors)
-        with DifferentiableRecurrence(direction):
-            output = forward.run([tensor.clone() for tensor in tensors])  # a model may write into its input
-            output = target(output) if callable(target) else output
+        output, tensors, owners = forward.run(leaf, DifferentiableRecurrence(question.direction))
+        require_finite(tensors)
+        if callable(target):
+            with DifferentiableRecurrence(question.direction):
+                output = target(output)
         scores = require_scores(output, target, inputs=tensors)
         picks = None if callable(target) else target
         axes = batch_axes(scores, picks, inputs=tensors, time_first=is_time_first(forward.model))
-        axis = _batch_axis(scores, axes, tensors, forward.owners)
+        axis = _batch_axis(scores, axes, tensors, owners)
         selection = select(scores, picks, batch_axis=axis)
         rows = [_derivative((mask * scores).sum(), tensors) for mask in selection.mask]
         found = [torch.stack(each) for each in zip(*rows, strict=True)]
@@ -75,9 +92,11 @@ def gradients(forward: Forward, target: Target, *, direction: int | None = None)
             raise InputError("the score's derivative is not finite: the model divides by zero, or its numbers grow too large")
         signs = _signs((len(rows),), scores)
         chosen, plain = torch.tensordot(signs, selection.mask, 1), [torch.tensordot(signs.to(each), each, 1) for each in found]
-        if not _are_separate(scores, axis, chosen, plain, tensors, forward.owners):
+        if not _are_separate(scores, axis, chosen, plain, tensors, owners):
             raise mixed_samples(scores, axes, tensors)
-    return found, selection.scores(scores).detach(), selection._replace(target=target) if callable(target) else selection
+    explained = selection._replace(target=target) if callable(target) else selection
+    whole = None if callable(target) else scores.detach()
+    return Gradients(found, tensors, selection.scores(scores).detach(), explained, whole)
 
 
 def _derivative(total: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -4,22 +4,20 @@ from dataclasses import dataclass
 
 from whence.methods.forward import Forward
 from whence.methods.gradient import gradients
-from whence.methods.target import Target
+from whence.methods.method import Method, Question
 from whence.result import Result
 
 
 @dataclass(frozen=True)
-class GradientXInput:
+class GradientXInput(Method):
     """R_d = x_d · ∂f_c / ∂x_d: signed, but in a network with gates it does not add up to the score."""
 
-    @property
-    def name(self) -> str:
-        """The name by which commands and files know the method."""
-        return "gi"
+    name = "gi"
+    label = "Gradient×Input"
+    answers = frozenset({"direction"})
 
-    def relevance(self, forward: Forward, target: Target, *, direction: int | None = None) -> Result:
+    def relevance(self, forward: Forward, question: Question) -> Result:
         """Multiply the gradient by the input."""
-        found, scores, selection = gradients(forward, target, direction=direction)
-        products = [each * tensor for each, tensor in zip(found, forward.tensors, strict=True)]
-        relevance = forward.wrapped([selection.led(each) for each in products])
-        return Result(relevance, selection.shaped(scores), selection.target, self)
+        found = gradients(forward, question)
+        products = [each * x.detach() for each, x in zip(found.derivatives, found.inputs, strict=True)]
+        return found.result(products, forward, self)

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import PackedSequence
 
 from whence.errors import InputError, NoRuleError, TargetError
-from whence.methods.embedded import embedded
 from whence.methods.forward import Forward, require_finite
 from whence.methods.lrp import input_axis
-from whence.methods.method import Method, is_time_first
+from whence.methods.method import Method, Question, is_time_first
 from whence.methods.target import Target
 from whence.result import Result
+from whence.trees import floats_of, mapped
 
 
 class Padding(NamedTuple):
@@ -32,13 +31,11 @@ class Padding(NamedTuple):
         return len(self.lengths)
 
 
-def relevance_by_length(
-    forward: Forward, target: Target, method: Method, lengths: Any, *, embedding: str | None = None
-) -> Result:
-    """Explain every sample of a padded batch as if it were alone; token ids by what the model's embedding makes of them."""
-    if isinstance(forward.inputs, PackedSequence):
+def relevance_by_length(forward: Forward, question: Question, method: Method, lengths: Any) -> Result:
+    """Explain every sample of a padded batch as if it were alone."""
+    if forward.inputs.tells_lengths:
         raise InputError("inputs are packed and tell their own lengths; leave out lengths=")
-    tensors = forward.inputs if isinstance(forward.inputs, tuple) else (forward.inputs,)
+    tensors = forward.inputs.tensors
     padding = _padding(forward, tensors[0], lengths)
     forward = _told_lengths(forward, tensors, padding)
     parts: list[tuple[Tensor, Result]] = []
@@ -48,14 +45,12 @@ def relevance_by_length(
         require_finite(group)
         cut = replace(
             forward,
-            inputs=group if isinstance(forward.inputs, tuple) else group[0],
+            inputs=replace(forward.inputs, tensors=group),
             args=[_cut_argument(each, f"args[{n}]", rows, size, padding) for n, each in enumerate(forward.args)],
-            kwargs={name: _cut_argument(each, name, rows, size, padding) for name, each in (forward.kwargs or {}).items()},
+            kwargs={name: _cut_argument(each, name, rows, size, padding) for name, each in forward.kwargs.items()},
         )
-        if embedding is not None or not all(tensor.is_floating_point() for tensor in group):
-            cut = embedded(cut.model, group, cut.args, cut.kwargs, single=isinstance(forward.inputs, Tensor), name=embedding)
         try:
-            part = method.relevance(cut, _cut_target(target, rows, padding))
+            part = method.answer(cut, question._replace(target=_cut_target(question.target, rows, padding), by_step=False))
         except TargetError as error:
             raise TargetError(f"sample {int(rows[0])}, of length {size}: {error}") from None
         if part.score.shape[-1:] != (len(rows),):
@@ -64,7 +59,8 @@ def relevance_by_length(
                 "samples; are the samples along the axis that lengths counts?"
             )
         parts.append((rows, part))
-    return _joined(parts, tensors, forward, target, padding)
+    result = _joined(parts, forward, question.target, padding)
+    return result.by_step() if question.by_step else result
 
 
 def _padding(forward: Forward, tensor: Tensor, lengths: Any) -> Padding:
@@ -81,9 +77,8 @@ def _padding(forward: Forward, tensor: Tensor, lengths: Any) -> Padding:
     if not axes:
         raise InputError(f"lengths has {len(sizes)} entries for inputs of shape {tuple(tensor.shape)}; give one per sample")
     axis = axes[0]
-    if (
-        len(axes) == 2 and len(sizes) > 1 and tensor.is_floating_point()
-    ):  # as many steps as samples: only following the samples can tell
+    if len(axes) == 2 and len(sizes) > 1 and tensor.is_floating_point():
+        # as many steps as samples: only following the samples can tell
         try:
             found = input_axis(forward, len(sizes))
             axis = found if found in axes else axis
@@ -102,12 +97,12 @@ def _told_lengths(forward: Forward, tensors: Sequence[Tensor], padding: Padding)
     if "lengths" not in signature.parameters:
         return forward
     try:
-        given = signature.bind_partial(*tensors, *forward.args, **(forward.kwargs or {})).arguments
+        given = signature.bind_partial(*tensors, *forward.args, **forward.kwargs).arguments
     except TypeError:
         return forward
     if "lengths" in given:
         return forward
-    return replace(forward, kwargs={**(forward.kwargs or {}), "lengths": torch.tensor(padding.lengths, device="cpu")})
+    return replace(forward, kwargs={**forward.kwargs, "lengths": torch.tensor(padding.lengths, device="cpu")})
 
 
 def _cut_input(tensor: Tensor, rows: Tensor, size: int, padding: Padding, *, is_first: bool) -> Tensor:
@@ -186,9 +181,7 @@ def _cut_target(target: Target, rows: Tensor, padding: Padding) -> Target:
     return given[rows.to(given.device)] if given.dim() == 1 else given
 
 
-def _joined(
-    parts: Sequence[tuple[Tensor, Result]], tensors: Sequence[Tensor], forward: Forward, target: Target, padding: Padding
-) -> Result:
+def _joined(parts: Sequence[tuple[Tensor, Result]], forward: Forward, target: Target, padding: Padding) -> Result:
     """The results of all lengths as one, in the order of the batch; padding has relevance 0."""
     if isinstance(target, tuple) and target[0] == "all":
         longest = max(part.score.shape[0] for _, part in parts)
@@ -196,15 +189,13 @@ def _joined(
     first = parts[0][1]
     if len({part.score.shape[:-1] for _, part in parts}) > 1:
         raise TargetError('the number of classes depends on the length, so there is no target="all"; explain each length alone')
-    lead = first.score.shape[:-1]  # the classes, for target="all"
-    some = cast(tuple[Tensor, ...], first.relevance if isinstance(forward.inputs, tuple) else (first.relevance,))
+    lead, tensors = first.score.shape[:-1], forward.inputs.tensors  # lead: the classes, for target="all"
     whole = [  # ids have their embedding's dimensions besides
         each.new_zeros(*lead, *tensor.shape, *each.shape[len(lead) + tensor.dim() :])
-        for tensor, each in zip(tensors, some, strict=True)
+        for tensor, each in zip(tensors, floats_of(first.relevance), strict=True)
     ]
     for rows, part in parts:
-        found = part.relevance if isinstance(forward.inputs, tuple) else (part.relevance,)
-        for n, (into, each) in enumerate(zip(whole, cast(tuple[Tensor, ...], found), strict=True)):
+        for n, (into, each) in enumerate(zip(whole, floats_of(part.relevance), strict=True)):
             axis = len(lead) + _place(tensors[n], padding, is_first=n == 0)[1]
             cut = each.movedim(axis, 0)
             region = (rows.to(into.device), *(slice(0, size) for size in cut.shape[1:]))
@@ -212,7 +203,7 @@ def _joined(
     scores = _gathered(parts, [part.score for _, part in parts])
     targets = [part.target for _, part in parts]
     return Result(
-        relevance=tuple(whole) if isinstance(forward.inputs, tuple) else whole[0],
+        relevance=forward.inputs.wrapped(whole, len(lead)),
         score=scores,
         target=_gathered(parts, targets) if all(isinstance(each, Tensor) for each in targets) else target,
         method=first.method,
@@ -226,13 +217,11 @@ def _with_steps(part: Result, steps: int) -> Result:
     """A result for all output steps, with nothing for those that its samples do not have."""
 
     def filled(amount: Any) -> Any:
-        if isinstance(amount, tuple):
-            return tuple(filled(each) for each in cast(tuple[Tensor, ...], amount))
         return None if amount is None else torch.cat([amount, amount.new_zeros(steps - len(amount), *amount.shape[1:])])
 
     return replace(
         part,
-        relevance=filled(part.relevance),
+        relevance=mapped(filled, part.relevance),
         score=filled(part.score),
         explained=filled(part.explained),
         absorbed={name: filled(amount) for name, amount in part.absorbed.items()},

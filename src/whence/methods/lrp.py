@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from whence.equations import Product, Rules, Stabiliser
 from whence.errors import InputError, TargetError
-from whence.interpreter.layers import Layers, leave
-from whence.interpreter.mode import Recorder
-from whence.interpreter.samples import Samples, find_samples
-from whence.interpreter.sweep import Sweep, required_steps
-from whence.interpreter.trace import Value, leaves_of, mapped
+from whence.interpreter.back.samples import Samples, find_samples
+from whence.interpreter.back.way_back import WayBack, required_steps
+from whence.interpreter.record.layers import Layers, leave
+from whence.interpreter.record.recorder import Recorder
+from whence.interpreter.record.step import Value
+from whence.interpreter.rules.table import TABLE
 from whence.methods.forward import Forward
-from whence.methods.method import is_time_first
+from whence.methods.method import Method, Question, is_time_first
 from whence.methods.predicting import predicting
 from whence.methods.target import (
     INDEPENDENT,
@@ -31,6 +32,7 @@ from whence.methods.target import (
     select,
 )
 from whence.result import Result
+from whence.trees import leaves_of, mapped
 
 
 class Record(NamedTuple):
@@ -39,6 +41,7 @@ class Record(NamedTuple):
     recorder: Recorder
     output: object
     middle: list[Any]
+    owners: Sequence[Tensor | None]  # of the rows of every explained tensor, where they are known beforehand
 
 
 @contextmanager
@@ -47,15 +50,17 @@ def recording(forward: Forward, product: Product = "all", *, at: str | None = No
 
     A record's parts know each other, so it takes itself apart at the end, also after an error: the collector gets nothing.
     """
-    tensors = forward.tensors
+    tensors = forward.inputs.copies()
     layers = Layers(forward.model, kept=at)
-    recorder = Recorder(tensors, forward.model, layers, product=product)
+    recorder = Recorder(tensors, forward.model, layers, TABLE, product=product)
+    recorder.ids = forward.ids_of(tensors, recorder.start)
 
     def run(target: Target) -> Record:
         layers.snapshot = recorder.snapshot
         with layers.watched(), recorder:
-            output = forward.run(tensors)
-            return Record(recorder, target(output) if callable(target) else output, layers.outputs)
+            output = forward.call(tensors, recorder.ids)
+            found = target(output) if callable(target) else output
+        return Record(recorder, found, layers.outputs, forward.owners(recorder.ids))
 
     try:
         yield run
@@ -67,8 +72,9 @@ def recording(forward: Forward, product: Product = "all", *, at: str | None = No
 def input_axis(forward: Forward, samples: int) -> int | None:
     """The axis of the first input along which that many samples lie, found by following them; None where that cannot tell."""
     with predicting(forward.model), torch.no_grad(), recording(forward) as record:
-        trace = record(None).recorder.trace
-        found = find_samples(trace, samples, known=forward.owners)
+        recorder, _, _, owners = record(None)
+        trace = recorder.trace
+        found = find_samples(trace, samples, known=owners)
         return None if found is None else found.axis_of(trace.leaves[0])
 
 
@@ -82,13 +88,13 @@ def require_layer(model: nn.Module, name: str) -> None:
         raise InputError(f"there is no layer {name!r} in the model; it has {', '.join(near) or 'none'}")
 
 
-def _ask_for(sweep: Sweep, at: str | None, middle: Sequence[Any]) -> None:
-    """Have the sweep take relevance out at what a layer gave; one that runs many times is looked at on the way."""
+def _ask_for(back: WayBack, at: str | None, middle: Sequence[Any]) -> None:
+    """Take relevance out at what a layer gave; one that runs many times is looked at on the way."""
     if at is not None and not any(isinstance(leaf, (Value, Tensor)) for leaf in leaves_of(middle)):
         given = f"it gave a {type(middle[0]).__name__}" if middle else "it does not run"
         raise InputError(f"the layer {at!r} gives no tensor to explain: {given}")
-    sweep.stops = {leaf: None for leaf in leaves_of(middle) if isinstance(leaf, Value)}
-    sweep.goes_on = len(middle) > 1
+    back.stops = {leaf: None for leaf in leaves_of(middle) if isinstance(leaf, Value)}
+    back.goes_on = len(middle) > 1
 
 
 def _lie_along(axis: int | None, scores: Value, samples: Samples) -> bool:
@@ -98,8 +104,8 @@ def _lie_along(axis: int | None, scores: Value, samples: Samples) -> bool:
     return samples.count == 1 or samples.axis_of(scores) == axis
 
 
-def _pairs(found: Sequence[Tensor], sweep: Sweep) -> Iterable[tuple[Tensor, Value]]:
-    return zip(found, sweep.trace.leaves, strict=True)
+def _pairs(found: Sequence[Tensor], back: WayBack) -> Iterable[tuple[Tensor, Value]]:
+    return zip(found, back.trace.leaves, strict=True)
 
 
 def _amounts(absorbed: Mapping[str, Tensor]) -> list[tuple[str, Tensor]]:
@@ -110,30 +116,30 @@ def _amounts(absorbed: Mapping[str, Tensor]) -> list[tuple[str, Tensor]]:
     return [each for each, is_there in zip(absorbed.items(), is_any, strict=True) if is_there]
 
 
-def _explained_by(sweep: Sweep, found: Sequence[Tensor], zero: Tensor, *, at: str | None) -> Tensor:
+def _explained_by(back: WayBack, found: Sequence[Tensor], zero: Tensor, *, at: str | None) -> Tensor:
     """The relevance (K, B) of the inputs; or of the layer asked for, what went past it then being absorbed by the inputs."""
-    totals = sweep.samples.totals
+    totals = back.samples.totals
     # a sum over the last axis counts as often as the axis is long
     shares = [
         r if r.shape[1:] == leaf.tensor.shape else (r / leaf.tensor.shape[-1]).expand(len(r), *leaf.tensor.shape)
-        for r, leaf in _pairs(found, sweep)
+        for r, leaf in _pairs(found, back)
     ]
-    explained = sum((totals(r, leaf) for r, leaf in _pairs(shares, sweep)), start=zero)
-    if at is None or sweep.goes_on:
+    explained = sum((totals(r, leaf) for r, leaf in _pairs(shares, back)), start=zero)
+    if at is None or back.goes_on:
         return explained
     if explained.any():
-        sweep.absorbed["inputs"] = explained
-    return sum((totals(r, stop) for stop, r in sweep.stops.items() if r is not None), start=zero)
+        back.absorbed["inputs"] = explained
+    return sum((totals(r, stop) for stop, r in back.stops.items() if r is not None), start=zero)
 
 
-def _middle(outputs: Sequence[Any], sweep: Sweep, selection: Selection) -> Any:
+def _middle(outputs: Sequence[Any], back: WayBack, selection: Selection) -> Any:
     """The relevance of what a layer gave, in the same form; of several calls a tuple."""
 
     def of(leaf: Any) -> Any:
         if not isinstance(leaf, Value):  # whole numbers stay as they are; what does not depend on the inputs has no relevance
             is_number = isinstance(leaf, Tensor) and leaf.is_floating_point()
             return selection.led(leaf.new_zeros(len(selection.mask), *leaf.shape)) if is_number else leaf
-        r = sweep.stops[leaf]
+        r = back.stops[leaf]
         return selection.led(leaf.tensor.new_zeros(len(selection.mask), *leaf.tensor.shape) if r is None else r)
 
     found = [mapped(of, output) for output in outputs]
@@ -141,11 +147,16 @@ def _middle(outputs: Sequence[Any], sweep: Sweep, selection: Selection) -> Any:
 
 
 @dataclass(frozen=True)
-class LRP:
+class LRP(Method):
     """Layer-wise relevance propagation with the paper's rule for gates.
 
     The paper's own LRP is `LRP()`, its LRP_cons `LRP(delta=1.0)`, the authors' released code `LRP(stabiliser="absorbed")`.
     """
+
+    name = "lrp"
+    label = "LRP"
+    answers = frozenset({"direction", "at", "memory"})
+    sums_by_step = True
 
     epsilon: float = 1e-3
     delta: float = 0.0
@@ -166,64 +177,48 @@ class LRP:
             raise InputError(f'product is {self.product!r}; a product follows "all" (the paper), "half", "prop" or "abs"')
 
     @property
-    def name(self) -> str:
-        """The name by which commands and files know the method."""
-        return "lrp"
-
-    @property
     def rule(self) -> Rules:
         """The rules with this method's settings."""
         return Rules(self.epsilon, self.delta, self.stabiliser, self.product)
 
-    def relevance(
-        self,
-        forward: Forward,
-        target: Target,
-        *,
-        direction: int | None = None,
-        at: str | None = None,
-        memory: bool = False,
-        by_step: bool = False,
-    ) -> Result:
-        """Record one forward pass, then hand the score back through it.
-
-        With a `direction` (0 forward, 1 backward), the first layer of a bidirectional network hands on that one's part only.
-        By step, relevance is summed over the last axis of the inputs.
-        """
+    def relevance(self, forward: Forward, question: Question) -> Result:
+        """Record one forward pass, then hand the score back through it."""
+        target, at = question.target, question.at
         if at is not None:
             require_layer(forward.model, at)
-        if memory and not any(isinstance(module, nn.RNNBase) for module in forward.model.modules()):
+        if question.memory and not any(isinstance(module, nn.RNNBase) for module in forward.model.modules()):
             raise InputError("memory= tells of nn.LSTM, nn.GRU and nn.RNN layers, and the model has none; use at= for a cell")
         with predicting(forward.model), torch.no_grad(), recording(forward, self.product, at=at) as record:
-            recorder, output, middle = record(target)
-            selection, samples, value = self._explained(recorder, output, target, forward)
+            recorded = record(target)
+            trace, output = recorded.recorder.trace, recorded.output
+            selection, samples, value = self._explained(recorded, target, forward)
             start = selection.mask * value.tensor
-            sweep = Sweep(recorder.trace, self.rule, samples, direction=direction)
-            sweep.memory, sweep.by_step = {} if memory else None, by_step
-            _ask_for(sweep, at, middle)
-            found = sweep.run(value, start)
+            back = WayBack(trace, self.rule, samples, direction=question.direction)
+            back.memory, back.by_step = {} if question.memory else None, question.by_step
+            _ask_for(back, at, recorded.middle)
+            found = back.run(value, start)
             scores = selection.scores(value.tensor)
             self._require_finite(found)
-            explained = _explained_by(sweep, found, torch.zeros_like(scores), at=at)
-            gap = scores - explained - sum(sweep.absorbed.values(), start=torch.zeros_like(scores))
+            explained = _explained_by(back, found, torch.zeros_like(scores), at=at)
+            gap = scores - explained - sum(back.absorbed.values(), start=torch.zeros_like(scores))
             gaps: dict[str, Tensor] = {}
             if not (gap.abs() <= 100 * torch.finfo(gap.dtype).eps ** 0.75 * scores.abs().clamp(min=1)).all():
-                audit = Sweep(recorder.trace, self.rule, samples, audit=True)
+                audit = WayBack(trace, self.rule, samples, audit=True)
                 audit.run(value, start)
                 gaps = audit.gaps
-            whole = forward.wrapped([selection.led(r) for r in found])
+            whole = forward.inputs.wrapped([selection.led(r) for r in found], len(selection.lead))
             result = Result(
-                relevance=whole if at is None else _middle(middle, sweep, selection),
+                relevance=whole if at is None else _middle(recorded.middle, back, selection),
                 score=selection.shaped(scores),
                 target=selection.target,
                 method=self,
-                absorbed={name: selection.shaped(amount) for name, amount in _amounts(sweep.absorbed)},
+                absorbed={name: selection.shaped(amount) for name, amount in _amounts(back.absorbed)},
                 explained=selection.shaped(explained),
-                memory={name: selection.shaped(amount) for name, amount in (sweep.memory or {}).items()},
+                memory={name: selection.shaped(amount) for name, amount in (back.memory or {}).items()},
                 gaps={name: selection.shaped(amount) for name, amount in gaps.items()},
                 output=output if isinstance(output, Tensor) and not callable(target) else None,
             )
-        return result.by_step() if by_step else result
+        return result.by_step() if question.by_step else result
 
     def _require_finite(self, found: Sequence[Tensor]) -> None:
         if not all(math.isfinite(r.sum().item()) or bool(r.isfinite().all()) for r in found):
@@ -232,12 +227,11 @@ class LRP:
                 f"grew beyond what {found[0].dtype} holds; use another epsilon, double precision, or another product rule"
             )
 
-    def _explained(
-        self, recorder: Recorder, output: object, target: Target, forward: Forward
-    ) -> tuple[Selection, Samples, Value]:
+    def _explained(self, record: Record, target: Target, forward: Forward) -> tuple[Selection, Samples, Value]:
         """The scores to explain, the samples they belong to, and where they stand on the record."""
+        recorder = record.recorder
         leaves = [leaf.tensor for leaf in recorder.trace.leaves]
-        scores = require_scores(output, target, inputs=leaves)
+        scores = require_scores(record.output, target, inputs=leaves)
         value = recorder.value_of(scores)
         if value is None or not value.is_live:
             raise TargetError(INDEPENDENT)
@@ -249,7 +243,7 @@ class LRP:
             samples = find_samples(
                 recorder.trace,
                 count,
-                known=forward.owners,
+                known=record.owners,
                 required=required,
                 accept=lambda samples, axis=axis: _lie_along(axis, value, samples),
             )

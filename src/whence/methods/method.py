@@ -1,25 +1,70 @@
-"""What a method is: a frozen value that turns a forward pass and a target into a result."""
+"""What a method is: a frozen value that turns a forward pass and a question about it into a result."""
 
-from typing import Protocol
+from dataclasses import fields, is_dataclass
+from typing import Any, ClassVar, NamedTuple
 
 from torch import nn
 
+from whence.errors import InputError
 from whence.methods.forward import Forward
 from whence.methods.target import Target
 from whence.result import Result
 
 
-class Method(Protocol):
-    """A way to explain a model's score."""
+class Question(NamedTuple):
+    """What a call asks for.
 
-    @property
-    def name(self) -> str:
-        """The name by which commands and files know the method."""
-        ...
+    `direction`: only what came through that direction (0 forward, 1 backward) of the first bidirectional layer. `at`: the
+    relevance of that layer's output. `memory`: also what the states of recurrent layers carry. `by_step`: relevance summed over
+    the last axis of the inputs.
+    """
 
-    def relevance(self, forward: Forward, target: Target) -> Result:
-        """Explain the score that `target` picks out of the forward pass."""
-        ...
+    target: Target = None
+    direction: int | None = None
+    at: str | None = None
+    memory: bool = False
+    by_step: bool = False
+
+
+class Method:
+    """A way to explain a model's score. A subclass is a frozen dataclass whose fields are its settings.
+
+    It says what it is by the attributes below, and gives `relevance`; a line in `registry` makes it known by name.
+    """
+
+    name: ClassVar[str]  # by which commands and files know it
+    label: ClassVar[str]  # as it is shown to people
+    is_signed: ClassVar[bool] = True  # whether relevance can speak against the target
+    is_additive: ClassVar[bool] = True  # whether what came through each direction adds up to the whole
+    answers: ClassVar[frozenset[str]] = frozenset()  # which of direction, at and memory it can be asked for
+    sums_by_step: ClassVar[bool] = False  # whether `relevance` itself sums over the last axis when asked to
+
+    def relevance(self, forward: Forward, question: Question) -> Result:
+        """Explain the score that `question.target` picks out of the forward pass."""
+        raise NotImplementedError
+
+    def answer(self, forward: Forward, question: Question) -> Result:
+        """Answer a question, or say that this method cannot."""
+        for name, reason in UNANSWERED.items():
+            if getattr(question, name) not in (None, False) and name not in self.answers:
+                raise InputError(reason.format(type(self).__name__))
+        if question.at is not None and question.by_step:
+            raise InputError(
+                "by_step= sums over the features of the inputs; leave it out with at=, and sum what the layer gave"
+            )
+        result = self.relevance(forward, question)
+        return result.by_step() if question.by_step and not self.sums_by_step else result
+
+    def settings(self) -> dict[str, Any]:
+        """The method's settings by name."""
+        return {each.name: getattr(self, each.name) for each in fields(self)} if is_dataclass(self) else {}
+
+
+UNANSWERED = {
+    "direction": "{} does not keep the directions apart; leave out encoders=True",
+    "at": "at= and memory= need method=LRP(...) and samples of one length, or a model that packs them",
+    "memory": "at= and memory= need method=LRP(...) and samples of one length, or a model that packs them",
+}
 
 
 def is_time_first(model: nn.Module) -> bool:

@@ -4,22 +4,21 @@ from dataclasses import dataclass
 
 from whence.methods.forward import Forward
 from whence.methods.gradient import gradients
-from whence.methods.target import Target
+from whence.methods.method import Method, Question
 from whence.result import Result
 
 
 @dataclass(frozen=True)
-class SensitivityAnalysis:
+class SensitivityAnalysis(Method):
     """R_d = (∂f_c / ∂x_d)²: never negative, summed over all d the squared norm of the gradient."""
 
-    @property
-    def name(self) -> str:
-        """The name by which commands and files know the method."""
-        return "sa"
+    name = "sa"
+    label = "sensitivity analysis"
+    is_signed = False
+    is_additive = False  # squares, taken in each direction alone, do not add up
+    answers = frozenset({"direction"})
 
-    def relevance(self, forward: Forward, target: Target, *, direction: int | None = None) -> Result:
+    def relevance(self, forward: Forward, question: Question) -> Result:
         """Square the gradient."""
-        found, scores, selection = gradients(forward, target, direction=direction)
-        squared = [each.square() for each in found]
-        relevance = forward.wrapped([selection.led(each) for each in squared])
-        return Result(relevance, selection.shaped(scores), selection.target, self)
+        found = gradients(forward, question)
+        return found.result([each.square() for each in found.derivatives], forward, self)

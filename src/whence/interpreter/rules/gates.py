@@ -1,26 +1,24 @@
 """Products: which factor is the gate and which the source, decided by where the factors came from, or by the user's word."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from whence.equations import Product as ProductRule
-from whence.equations import product, product_all
+from whence.equations import Product, product, product_all
 from whence.errors import InputError
-from whence.interpreter import sums, weighted
-from whence.interpreter.routing import Routing
-from whence.interpreter.rule import Arriving, NoRule, Rule
-from whence.interpreter.trace import Arguments, Step, Value, leaves_of
-
-if TYPE_CHECKING:
-    from whence.interpreter.sweep import Sweep
+from whence.interpreter.record.refusal import NoRule
+from whence.interpreter.record.step import Arguments, Arriving, Back, Rule, Step, Value
+from whence.interpreter.rules import sums, weighted
+from whence.interpreter.rules.routing import Routing
 
 
-class Product(Rule):
+class GatedProduct(Rule):
     """gate ⊙ source: by the paper's rule the source takes all the relevance, by the others each factor its part."""
+
+    multiplies = combines = True
 
     def is_gate(self, step: Step) -> bool:
         return all(not isinstance(factor, Value) or factor.is_gate for factor in step.arguments[0][:2])
@@ -29,27 +27,27 @@ class Product(Rule):
         factors = step.arguments[0][:2] if step.product != "all" else [source_of(*step.arguments[0][:2])]
         return [factor for factor in factors if isinstance(factor, Value) and factor.is_live]
 
-    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
         assert arriving[0] is not None and arriving[0].r is not None
         r = arriving[0].r
         if step.product == "all":
-            self._give(step, source_of(*step.arguments[0][:2]), product_all(r), sweep)
+            self._give(step, source_of(*step.arguments[0][:2]), product_all(r), back)
             return
         a, b = step.arguments[0][:2]
         tensors = [
             factor.tensor if isinstance(factor, Value) else torch.as_tensor(factor, device=r.device).to(r) for factor in (a, b)
         ]
-        parts = product(tensors[0], tensors[1], r_out=r, rule=sweep.rule)
+        parts = product(tensors[0], tensors[1], r_out=r, rule=back.rule)
         for factor, part in zip((a, b), parts, strict=True):
-            self._give(step, factor, part, sweep)
-        if sweep.rule.product == "prop" and sweep.rule.returned != 1:
-            sweep.book(step, "stabiliser", r - parts[0] - parts[1], step.outputs[0])
+            self._give(step, factor, part, back)
+        if back.rule.product == "prop" and back.rule.returned != 1:
+            back.absorb(step, "stabiliser", r - parts[0] - parts[1], step.outputs[0])
 
-    def _give(self, step: Step, factor: Value | Tensor, r: Tensor, sweep: "Sweep") -> None:
+    def _give(self, step: Step, factor: Value | Tensor, r: Tensor, back: Back) -> None:
         if isinstance(factor, Value) and factor.is_live:
-            sweep.deliver(step, factor, r=sums.reduced(r, factor.tensor.shape))
+            back.deliver(step, factor, r=sums.reduced(r, factor.tensor.shape))
         else:
-            sweep.book(step, "constant", r, step.outputs[0])
+            back.absorb(step, "constant", r, step.outputs[0])
 
 
 def source_of(a: Any, b: Any) -> Value | Tensor:
@@ -67,10 +65,10 @@ def source_of(a: Any, b: Any) -> Value | Tensor:
 
 SCALE = sums.Sum(sums.scaled)
 WEIGHT = weighted.Weighted(weighted.elementwise)
-PRODUCT = Product()
+PRODUCT = GatedProduct()
 
 
-def multiplication(arguments: Arguments, is_trained: Callable[[Any], bool], product: ProductRule) -> Rule:
+def multiplication(arguments: Arguments, is_trained: Callable[[object], bool], product: Product) -> Rule:
     """The rule for a ⊙ b: a gate times its source, a trained weight, or a constant scale."""
     a, b = arguments[0][:2]
     live = [factor for factor in (a, b) if isinstance(factor, Value) and factor.is_live]
@@ -89,7 +87,7 @@ def multiplication(arguments: Arguments, is_trained: Callable[[Any], bool], prod
 DIVISION = sums.Sum(sums.divided)
 
 
-def division(arguments: Arguments, is_trained: Callable[[Any], bool], product: ProductRule) -> Rule:
+def division(arguments: Arguments, is_trained: Callable[[object], bool], product: Product) -> Rule:
     """The rule for a / b: a scale, when b is constant."""
     if arguments[1].get("rounding_mode") is not None:
         raise NoRule("it rounds")
@@ -107,9 +105,11 @@ class Marked(Routing):
 
 
 def gate(tensor: Tensor) -> Tensor:
-    """Mark a tensor as the gate of the products it goes into, where that cannot be seen: the same tensor, for any model.
+    """Mark a tensor as the gate of the products it goes into; the same tensor is returned, and the model computes the same.
 
-    state = whence.gate(torch.exp(step * a)) * state + whence.gate(step * b) * x
+    Use it where a factor does not come out of a sigmoid or softmax, so that the gate cannot be told from the source:
+
+        state = whence.gate(torch.exp(step * a)) * state + whence.gate(step * b) * x
     """
     if not isinstance(tensor, Tensor):
         raise InputError(f"whence.gate marks a tensor, not a {type(tensor).__name__}")
@@ -155,23 +155,21 @@ def quotient(a: Any, b: Tensor, *, rounding_mode: str | None = None) -> Tensor:
     return b.reciprocal() * a
 
 
-SPELLED = ("div", "divide", "true_divide", "truediv", "matmul", "mm", "bmm", "mv", "dot", "rmatmul", "einsum")
+def quotient_apart(live: Sequence[bool], product: Product) -> Callable[..., Tensor] | None:
+    """A division by something live is a product with its reciprocal."""
+    return quotient if list(live[1:2]) == [True] else None
 
 
-def spelled_out(
-    name: str, args: Sequence[Any], value_of: Callable[[Any], Value | None], product: ProductRule
-) -> Callable[..., Tensor] | None:
-    """A call on two live factors as products of single numbers, where the rule for products has to see them."""
-    if name not in SPELLED:
-        return None
-    operands = [value_of(leaf) for leaf in leaves_of(args) if isinstance(leaf, Tensor)]
-    live = [operand is not None and operand.is_live for operand in operands]
-    if name in ("div", "divide", "true_divide", "truediv") and live[1:2] == [True]:
-        return quotient
-    if product == "all" or live.count(True) < 2:
-        return None
-    if name in ("matmul", "mm", "bmm", "mv", "dot"):
-        return matrix_product
-    if name == "rmatmul":
-        return lambda a, b: matrix_product(b, a)
-    return einsum_product if name == "einsum" else None
+def matrix_product_apart(live: Sequence[bool], product: Product) -> Callable[..., Tensor] | None:
+    """A matrix product of two live factors, where both of them get relevance."""
+    return matrix_product if product != "all" and list(live).count(True) > 1 else None
+
+
+def turned_matrix_product_apart(live: Sequence[bool], product: Product) -> Callable[..., Tensor] | None:
+    """The same for `Tensor.__rmatmul__`, which is given its right factor first."""
+    return (lambda a, b: matrix_product(b, a)) if matrix_product_apart(live, product) else None
+
+
+def einsum_apart(live: Sequence[bool], product: Product) -> Callable[..., Tensor] | None:
+    """The same for an einsum."""
+    return einsum_product if matrix_product_apart(live, product) else None

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from whence.interpreter.rule import Arriving, Refused, Rule
-from whence.interpreter.trace import Step, Value
+from whence.interpreter.record.refusal import Refused
+from whence.interpreter.record.step import Arriving, Back, Owners, Rule, Step, Value
 from whence.recurrent.dispatch import Chosen, run_layer
 from whence.recurrent.gru import reference as gru
 from whence.recurrent.lstm import reference as lstm
@@ -16,10 +16,6 @@ from whence.recurrent.rnn import reference as rnn
 from whence.recurrent.sequences import Packing
 from whence.recurrent.sweep import Swept
 from whence.recurrent.weights import by_layer, gru_weights, lstm_weights, rnn_weights
-
-if TYPE_CHECKING:
-    from whence.interpreter.samples import Owners
-    from whence.interpreter.sweep import Sweep
 
 
 class Cell(NamedTuple):
@@ -117,7 +113,7 @@ class Recurrence(Rule):
     def _initial(self, call: Call) -> list[Tensor]:
         return [tensor(state)[None] if call.is_cell else tensor(state) for state in call.states]
 
-    def owners(self, step: Step, owners: "Owners") -> Sequence[Tensor]:
+    def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
         call, _ = step.saved
         known: list[Tensor] = []
         if is_live(call.data):
@@ -133,31 +129,31 @@ class Recurrence(Rule):
         over_time = columns.expand(len(call.to_steps(tensor(call.data))), *columns.shape)
         return [call.from_steps(over_time).expand(shapes[0]), *(columns.expand(shape) for shape in shapes[1:])]
 
-    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
         call, layers = step.saved
         r_x, r_states = self._arrived(step, arriving)
         r_initial: list[Sequence[Tensor]] = []
-        keep = sweep.memory is not None and not call.is_cell
+        keep = back.memory is not None and not call.is_cell
         initial = self._initial(call)
         for k in reversed(range(len(layers))):
             own = [r[:, k * call.directions : (k + 1) * call.directions] for r in r_states]
-            only = sweep.direction if k == 0 and call.directions == 2 else None
+            only = back.direction if k == 0 and call.directions == 2 else None
             states = [state[k * call.directions : (k + 1) * call.directions] for state in initial]
             layers[k].renew(call.to_steps(tensor(call.data)) if k == 0 else None, states)
-            by_step = k == 0 and is_live(call.data) and not call.is_cell and sweep.wants_sums(call.data)
-            swept = layers[k].relevance(r_x, own, sweep.rule, direction=only, by_step=by_step, keep=keep)
+            by_step = k == 0 and is_live(call.data) and not call.is_cell and back.wants_sums(call.data)
+            swept = layers[k].relevance(r_x, own, back.rule, direction=only, by_step=by_step, keep=keep)
             for d in range(call.directions):
                 part = "" if call.is_cell else f"l{k}_reverse" if d else f"l{k}"
-                if sweep.rule.delta != 1:
-                    sweep.book_columns(step, "bias", swept.bias[d], step.outputs[-1], part=part)
-                if sweep.rule.returned != 1 or sweep.rule.product == "prop":
-                    sweep.book_columns(step, "stabiliser", swept.stabiliser[d], step.outputs[-1], part=part)
+                if back.rule.delta != 1:
+                    back.absorb_columns(step, "bias", swept.bias[d], step.outputs[-1], part=part)
+                if back.rule.returned != 1 or back.rule.product == "prop":
+                    back.absorb_columns(step, "stabiliser", swept.stabiliser[d], step.outputs[-1], part=part)
                 if swept.carried:
-                    sweep.remember(step, call.boundaries(swept.carried[d], d), step.outputs[-1], part=part)
+                    back.remember(step, call.boundaries(swept.carried[d], d), step.outputs[-1], part=part)
             r_x = swept.x
             r_initial = [swept.states, *r_initial]
         assert r_x is not None
-        self._hand_on(step, sweep, r_x, [torch.cat(each, dim=1) for each in zip(*r_initial, strict=True)])
+        self._hand_on(step, back, r_x, [torch.cat(each, dim=1) for each in zip(*r_initial, strict=True)])
 
     def release(self, step: Step) -> None:
         for layer in step.saved[1]:
@@ -176,18 +172,18 @@ class Recurrence(Rule):
             return None, [each.unsqueeze(1) for each in filled]
         return None if r[0] is None else call.to_steps(r[0]), filled[1:]
 
-    def _hand_on(self, step: Step, sweep: "Sweep", r_x: Tensor, r_states: Sequence[Tensor]) -> None:
+    def _hand_on(self, step: Step, back: Back, r_x: Tensor, r_states: Sequence[Tensor]) -> None:
         call: Call = step.saved[0]
         last = step.outputs[-1]
         if is_live(call.data):
-            sweep.deliver(step, call.data, r=call.from_steps(r_x))
+            back.deliver(step, call.data, r=call.from_steps(r_x))
         else:
-            sweep.book_columns(step, "constant", r_x.sum((1, 3)), last)
+            back.absorb_columns(step, "constant", r_x.sum((1, 3)), last)
         for state, r in zip(call.states, r_states, strict=True):
             if is_live(state):
-                sweep.deliver(step, state, r=r[:, 0] if call.is_cell else r)
+                back.deliver(step, state, r=r[:, 0] if call.is_cell else r)
             else:
-                sweep.book_columns(step, "initial_state", r.sum((1, 3)), last)
+                back.absorb_columns(step, "initial_state", r.sum((1, 3)), last)
 
 
 def tensor(thing: Any) -> Tensor:
@@ -210,3 +206,5 @@ RECURRENCES: dict[str, Rule] = {
     "rnn_tanh_cell": Recurrence(RNN_TANH, read_cell),
     "rnn_relu_cell": Recurrence(RNN_RELU, read_cell),
 }
+
+SEQUENCES = ("lstm", "gru", "rnn_tanh", "rnn_relu")

@@ -5,19 +5,16 @@ and the weighted rule is applied to that. Its input is a layer of finished neuro
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from whence.equations import absorbed_by_bias
-from whence.interpreter.rule import Arriving, FanIn, Graph, NoRule, Refused, Rule
-from whence.interpreter.samples import MixedSamplesError, Owners
-from whence.interpreter.trace import Step, Value
-
-if TYPE_CHECKING:
-    from whence.interpreter.sweep import Sweep
+from whence.interpreter.record.graph import Graph
+from whence.interpreter.record.refusal import NoRule, Refused
+from whence.interpreter.record.step import Arriving, Back, FanIn, MixedSamplesError, Owners, Rule, Step, Value
 
 
 class Weighting(NamedTuple):
@@ -93,14 +90,14 @@ class Weighted(Rule):
             raise MixedSamplesError(step)
         return [torch.round(mean)]
 
-    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
         weighting, graph = step.saved
         (out,) = step.outputs
-        q, s = sweep.unfinished(step, out, arriving[0])
+        q, s = back.unfinished(step, out, arriving[0])
         if weighting.bias is not None:
-            sweep.book(step, "bias", absorbed_by_bias(weighting.bias, q=q, rule=sweep.rule), out)
+            back.absorb(step, "bias", absorbed_by_bias(weighting.bias, q=q, rule=back.rule), out)
         r = weighting.data.tensor * (graph.adjoint([q])[0] if weighting.back is None else weighting.back(q))
-        sweep.deliver(step, weighting.data, r=r if s is None else r + _shared(weighting, s))
+        back.deliver(step, weighting.data, r=r if s is None else r + _shared(weighting, s))
 
 
 def _connections(weighting: Weighting) -> Tensor:

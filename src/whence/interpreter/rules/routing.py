@@ -1,38 +1,62 @@
 """Calls that only move numbers: relevance moves with them, by PyTorch's own derivative, whose entries are 0 and 1."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from whence.interpreter.moves import CASTS, way_back
-from whence.interpreter.rule import Arriving, FanIn, Graph, NoRule, Refused, Rule, graph_of
-from whence.interpreter.samples import Owners, completed
-from whence.interpreter.trace import Step, Value, leaves_of, tensors_of
-
-if TYPE_CHECKING:
-    from whence.interpreter.sweep import Sweep
-
-# These put numbers of their own where nothing was moved to.
-FILLS = set("unfold pad constant_pad_nd masked_fill where setitem scatter index_fill pad_packed_sequence tril triu".split())
-
-
-OVERWRITES = ("setitem", "scatter", "index_put", "index_copy")
+from whence.interpreter.back.samples import completed
+from whence.interpreter.record.graph import Graph, graph_of
+from whence.interpreter.record.refusal import NoRule, Refused
+from whence.interpreter.record.step import Arriving, Back, FanIn, Owners, Rule, Step, Value
+from whence.interpreter.rules.moves import Carry
+from whence.trees import floats_of, leaves_of
 
 
 class Routing(Rule):
-    """A call that copies, drops and rearranges elements. What lands on a constant is absorbed there."""
+    """A call that copies, drops and rearranges elements. What lands on a constant is absorbed there.
+
+    `back`: its way back, where that is written out in `moves`. `fills`: it puts numbers of its own where nothing was moved to.
+    `overwrites`: it writes elements into a tensor, where a later one can replace an earlier one. `casts`: it changes precision
+    or device alone. `moves_rows`: whether it moves whole rows, given the step.
+    """
+
+    moves = True
+
+    def __init__(
+        self,
+        *,
+        back: Callable[..., Carry | None] | None = None,
+        fills: bool = False,
+        overwrites: bool = False,
+        casts: bool = False,
+        moves_rows: Callable[[Step], bool] | None = None,
+    ) -> None:
+        self.back, self.fills, self.overwrites, self.casts, self._moves_rows = back, fills, overwrites, casts, moves_rows
+        self.rearranges = not (fills or overwrites)
 
     def run(self, step: Step) -> Any:
-        back = way_back(step)
-        if back is not None:
-            step.saved = back
+        step.saved = self._written_out(step)
+        if step.saved is not None:
             return super().run(step)
         result, step.saved = graph_of(step)
-        if step.name in OVERWRITES and loses_elements(step):
+        if self.overwrites and loses_elements(step):
             raise NoRule("it puts several elements in one place, and only the last one stays")
         return result
+
+    def _written_out(self, step: Step) -> Carry | None:
+        """How relevance goes back from the one result to the values it was made of, if that is written out."""
+        args, kwargs = step.arguments
+        if self.back is None or not all(value.is_live for value in step.inputs):
+            return None
+        try:
+            return self.back(*args, **kwargs)
+        except TypeError:  # spelled in another way
+            return None
+
+    def moves_rows(self, step: Step) -> bool:
+        return self._moves_rows is not None and self._moves_rows(step)
 
     def is_gate(self, step: Step) -> bool:
         return all(value.is_gate for value in step.inputs)
@@ -42,7 +66,7 @@ class Routing(Rule):
 
     def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
         known = [fan_ins.get(value, 1) for value in step.inputs]
-        if not holds_constants(step) and not any(isinstance(n, Tensor) for n in known) and len(set(known)) == 1:
+        if not self._holds_constants(step) and not any(isinstance(n, Tensor) for n in known) and len(set(known)) == 1:
             return [known[0]] * len(step.outputs)
         filled = step.again(lambda value: torch.zeros_like(value.tensor) + fan_ins.get(value, 1), torch.ones_like)
         return _less_fill(step, filled)
@@ -59,66 +83,74 @@ class Routing(Rule):
         return _less_fill(step, step.again(of, torch.zeros_like))
 
     def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
-        if step.name in CASTS:
+        if self.casts:
             return [owners[step.inputs[0]]]
         moved = self._moved(step, owners)
-        if not holds_constants(step):
+        if not self._holds_constants(step):
             return moved
         covered = [torch.where(mask > 0, own, 0.0) for own, mask in zip(moved, step.saved.covered(), strict=True)]
         return [completed(own, keep=owners.count) for own in covered]
 
-    def _moved(self, step: Step, owners: Owners, sign: int = 1) -> list[Tensor]:
-        """The call made on the numbers of samples."""
-        return floats(
-            step.again(
-                lambda value: (
-                    (owners[value] if sign == 1 else -owners[value])
-                    if value.is_live
-                    else torch.zeros_like(value.tensor).double()
-                ),
-                lambda constant: torch.zeros_like(constant).double(),
-            )
+    def _holds_constants(self, step: Step) -> bool:
+        """Whether some element of the result may be a constant rather than moved from a live value."""
+        return isinstance(step.saved, Graph) and (
+            self.fills
+            or any(not value.is_live for value in step.inputs)
+            or any(isinstance(leaf, Tensor) and leaf.is_floating_point() for leaf in leaves_of(step.arguments))
         )
 
-    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
+    def _moved(self, step: Step, owners: Owners) -> list[Tensor]:
+        """The call made on the numbers of samples."""
+        return _with_owners(step, lambda value: owners[value])
+
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
         live = [value for value in step.inputs if value.is_live]
-        back: Callable[..., Any] = step.saved
+        carry: Callable[..., Any] = step.saved
         if isinstance(step.saved, Graph):
-            back = step.saved.adjoint
+            carry = step.saved.adjoint
             amounts = {name: [getattr(each, name, None) for each in arriving] for name in Arriving._fields}
             given = {name: own for name, own in amounts.items() if any(each is not None for each in own)}
         else:
             assert arriving[0] is not None
             given = {name: own for name, own in arriving[0]._asdict().items() if own is not None}
-        carried = {name: back(own) for name, own in given.items()}
+        carried = {name: carry(own) for name, own in given.items()}
         for k, value in enumerate(live):
-            sweep.deliver(step, value, **{name: found[k] for name, found in carried.items()})
-        if holds_constants(step):
+            back.deliver(step, value, **{name: found[k] for name, found in carried.items()})
+        if self._holds_constants(step):
             for value, each, share in zip(step.outputs, arriving, step.saved.covered(), strict=True):
                 if each is not None:
-                    sweep.book(step, "constant", sweep.held(value, each) * (1 - share), value)
+                    back.absorb(step, "constant", back.held(value, each) * (1 - share), value)
 
 
 class Pick(Routing):
     """A call that picks elements by their size: not linear, so it ends the sums that it is given."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.rearranges = False
+
     def continues_sum(self, step: Step) -> bool:
         return False
 
-    def _moved(self, step: Step, owners: Owners, sign: int = 1) -> list[Tensor]:
+    def _moved(self, step: Step, owners: Owners) -> list[Tensor]:
         """A maximum over several samples picks the highest number of theirs, and of the negative ones the lowest."""
-        highest, lowest = super()._moved(step, owners), super()._moved(step, owners, -1)
+        highest = _with_owners(step, lambda value: owners[value].contiguous())  # PyTorch's median misreads expanded tensors
+        lowest = _with_owners(step, lambda value: -owners[value])
         return [owners.agreed(step, [high, -low]) for high, low in zip(highest, lowest, strict=True)]
 
 
 class Placement(Routing):
-    """A call that puts elements into a tensor at given places; adding them up there is another matter."""
+    """A call that puts elements into a tensor at given places. Adding them up there has no rule."""
+
+    def __init__(self, *, fills: bool = False, is_index_sized: bool = False) -> None:
+        super().__init__(fills=fills, overwrites=True)
+        self.is_index_sized = is_index_sized  # whether the source must be as large as the index
 
     def run(self, step: Step) -> Any:
         args, kwargs = step.arguments
         if kwargs.get("reduce") or kwargs.get("accumulate") or (len(args) > 3 and args[3] is True):
             raise NoRule("it adds up what it puts in one place")
-        if step.name == "scatter" and len(args) > 3:
+        if self.is_index_sized and len(args) > 3:
             source = args[3].tensor if isinstance(args[3], Value) else args[3]
             if isinstance(source, Tensor) and source.shape != args[2].shape:
                 raise NoRule("its source is larger than its index")
@@ -126,7 +158,7 @@ class Placement(Routing):
 
 
 class Dropout(Routing):
-    """Dropout at rest is the identity; at work it draws anew every time, and there is no one prediction to explain."""
+    """Dropout is the identity while a model predicts. An active one gives another prediction each time, and is refused."""
 
     def run(self, step: Step) -> Any:
         args, kwargs = step.arguments
@@ -134,6 +166,16 @@ class Dropout(Routing):
         if kwargs.get("training", kwargs.get("train", active)) and kwargs.get("p", rate) > 0:
             raise Refused("it is active although the model predicts; pass training=self.training to it")
         return super().run(step)
+
+
+def _with_owners(step: Step, owner: Callable[[Value], Tensor]) -> list[Tensor]:
+    """The call made on the sample numbers of its live values, and on 0 for every constant."""
+    return floats_of(
+        step.again(
+            lambda value: owner(value) if value.is_live else torch.zeros_like(value.tensor).double(),
+            lambda constant: torch.zeros_like(constant).double(),
+        )
+    )
 
 
 def loses_elements(step: Step) -> bool:
@@ -148,25 +190,11 @@ def loses_elements(step: Step) -> bool:
         lambda value: numbers[value] if value in numbers else torch.zeros_like(value.tensor).double(),
         lambda constant: torch.zeros_like(constant).double(),
     )
-    kept = floats(result)[0].unique()
+    kept = floats_of(result)[0].unique()
     return any(len(kept[kept > 0]) < number.numel() for number in numbers.values())
 
 
 def _less_fill(step: Step, filled: Any) -> list[Tensor]:
     """What a call moved, without the numbers that it filled in itself."""
     fill = step.again(lambda value: torch.zeros_like(value.tensor), torch.zeros_like)
-    return [each - own for each, own in zip(floats(filled), floats(fill), strict=True)]
-
-
-def floats(result: Any) -> list[Tensor]:
-    """The floating-point tensors of a result."""
-    return [tensor for tensor in tensors_of(result) if tensor.is_floating_point()]
-
-
-def holds_constants(step: Step) -> bool:
-    """Whether some element of the result may be a constant rather than moved from a live value."""
-    return (
-        step.name in FILLS
-        or any(not value.is_live for value in step.inputs)
-        or any(isinstance(leaf, Tensor) and leaf.is_floating_point() for leaf in leaves_of(step.arguments))
-    )
+    return [each - own for each, own in zip(floats_of(filled), floats_of(fill), strict=True)]

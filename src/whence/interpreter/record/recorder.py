@@ -1,6 +1,6 @@
 """Intercepts every torch call of a module and puts it on the record under its rule; no mathematics here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,22 +11,30 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from whence.equations import Product
 from whence.errors import NoRuleError, WhenceError
-from whence.interpreter.gates import spelled_out
-from whence.interpreter.layers import Layers
-from whence.interpreter.names import is_in_place, name_of, positional
-from whence.interpreter.rule import NoRule, Refused, Rule, Unruled, first_line, no_rule
-from whence.interpreter.table import CONSTANT, FORM, LIKE, REWRITES, TABLE, UNCHANGED
-from whence.interpreter.trace import Arguments, Step, Trace, Value, leaves_of, mapped, values_of
+from whence.interpreter.record.ids import Ids
+from whence.interpreter.record.layers import Layers
+from whence.interpreter.record.operation import Function, Operation, Table, positional
+from whence.interpreter.record.refusal import NoRule, Refused, Unruled, first_line, no_rule, place
+from whence.interpreter.record.step import Arguments, Rule, Step, Trace, Value, values_of
+from whence.trees import leaves_of, mapped, tensors_of
 
 
 class Recorder(TorchFunctionMode):
     """While active, records what a model computes from the explained inputs."""
 
-    def __init__(self, inputs: Sequence[Tensor], model: nn.Module, layers: Layers, *, product: Product = "all") -> None:
+    def __init__(
+        self,
+        inputs: Sequence[Tensor],
+        model: nn.Module,
+        layers: Layers,
+        table: Table,
+        *,
+        product: Product = "all",
+    ) -> None:
         super().__init__()
         self.product: Product = product
-        self.trace = Trace(tuple(Value(tensor) for tensor in inputs))
-        self._layers = layers
+        self.trace = Trace([Value(tensor) for tensor in inputs])
+        self._layers, self._table = layers, table
         self._parameters = {id(parameter) for parameter in model.parameters()}  # the model keeps them alive
         self._trained = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()} - {0}
         # Every tensor on the record is kept alive here, so an id stays its own; storages tell of aliases not on the record.
@@ -34,8 +42,16 @@ class Recorder(TorchFunctionMode):
         self._storages: dict[int, list[int]] = {}
         self._changed: dict[int, Tensor] = {}  # by storage, the tensor through which it was changed last
         self._stale: dict[int, tuple[Tensor, Value, Tensor]] = {}  # out of date since another tensor was changed
+        self.ids: Ids | None = None  # follows the inputs that are token ids, where there are any
         for leaf in self.trace.leaves:
-            self._keep(leaf.tensor, leaf)
+            if leaf.tensor.is_floating_point():
+                self._keep(leaf.tensor, leaf)
+
+    def start(self, number: int, vectors: Tensor) -> Tensor:
+        """Put the vectors that were looked up for the ids of an input on the record, in place of the ids."""
+        self.trace.leaves[number].tensor = vectors
+        self._keep(vectors, self.trace.leaves[number])
+        return vectors
 
     def value_of(self, tensor: Any) -> Value | None:
         """The value on the record that a tensor is, if it is one."""
@@ -53,7 +69,7 @@ class Recorder(TorchFunctionMode):
         )
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Function, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         try:
             return self._follow(func, args, kwargs or {})
@@ -63,53 +79,68 @@ class Recorder(TorchFunctionMode):
             func(*args, **(kwargs or {}))  # where the call itself is wrong, it says so here, in its own words
             raise self._unfollowed(func, leaves_of((args, kwargs or {})), error) from error
 
-    def _unfollowed(self, func: Callable[..., Any], leaves: Sequence[Any], error: Exception) -> NoRuleError:
+    def _unfollowed(self, func: Function, leaves: Sequence[object], error: Exception) -> NoRuleError:
         """The error for a call that the model can make, but that could not be recorded."""
-        where = f"called in {self._layers.current!r}" if self._layers.current else "called in the model itself"
         if maybe_current_level() is not None or any(isinstance(leaf, Tensor) and leaf.is_nested for leaf in leaves):
             return NoRuleError(
-                f"{resolve_name(func) or name_of(func)} ({where}) is inside torch.func's vmap, grad or jvp, or works on nested "
-                "tensors: there, calls cannot be followed; write that part without, or use method=whence.GradientXInput()"
+                f"{resolve_name(func) or self._table.name_of(func)} ({place(self._layers.current)}) is inside torch.func's "
+                "vmap, grad or jvp, or works on nested tensors: there, calls cannot be followed; write that part without, or "
+                "use method=whence.GradientXInput()"
             )
         return no_rule(
             func, self._layers.current, f"the model can make this call, but recording it failed: {first_line(error)}"
         )
 
-    def _follow(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _follow(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make a call and put it on the record, if it has anything to do with the explained inputs."""
-        name = name_of(func)
-        if name in FORM:
+        operation = self._table.find(func)
+        if operation.reads == "form":
             return func(*args, **kwargs)
+        if self.ids is not None and (look_up := self.ids.requested(operation, func, args, kwargs)) is not None:
+            return self.ids.answer(look_up, self)
         args, kwargs = positional(args, kwargs)
-        if name in LIKE:
+        if operation.reads_like:
             args = (args[0], *(torch.empty_like(arg) if isinstance(arg, Tensor) else arg for arg in args[1:]))
-        tensors = [leaf for leaf in leaves_of((args, kwargs)) if isinstance(leaf, Tensor)]
+        tensors = tensors_of((args, kwargs))
         is_known = any(self.value_of(tensor) for tensor in tensors)
-        if name in UNCHANGED or not (is_known or self._feeds_constants(name, tensors)):
+        if operation.reads == "nothing" or not (is_known or self._feeds_constants(operation, tensors)):
             self._refuse_stale(func, tensors)
-            return func(*args, **kwargs)
-        if name == "__set__" or kwargs.get("out") is not None:
+            return self._plain(operation, func, args, kwargs)
+        if kwargs.get("out") is not None:
             raise no_rule(func, self._layers.current, "it writes into a given tensor; use its result instead")
-        if is_in_place(func, kwargs):
-            return self._in_place(func, name, args, kwargs)
-        rewrite = REWRITES.get(name) or spelled_out(name, args, self.value_of, self.product)
+        if self._table.is_in_place(func, kwargs):
+            return self._in_place(operation, func, args, kwargs)
+        rewrite = operation.rewrite or self._apart(operation, args)
         if rewrite is not None:
             return self._rewritten(func, rewrite, args, kwargs)
-        if name not in TABLE:
-            result = func(*args, **kwargs)
-            is_constant = name in CONSTANT and not any(self.value_of(leaf) for leaf in leaves_of((args[1:], kwargs)))
+        if operation.rule is None:
+            result = self._plain(operation, func, args, kwargs)
+            is_constant = operation.makes_constant and not any(self.value_of(leaf) for leaf in leaves_of((args[1:], kwargs)))
             if is_constant or any(result is arg for arg in args) or not self._carries(func, result):
                 return result
-        return self._record(func, name, args, kwargs)
+        return self._record(operation, func, args, kwargs)
 
-    def _feeds_constants(self, name: str, tensors: Sequence[Tensor]) -> bool:
+    def _plain(self, operation: Operation, func: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Make a call without recording it; token ids are followed through it."""
+        result = func(*args, **kwargs)
+        if self.ids is not None:
+            self.ids.follow(operation, func, args, kwargs, result)
+        return result
+
+    def _apart(self, operation: Operation, args: Sequence[Any]) -> Function | None:
+        """A call on two live factors as products of single numbers, where the product rule has to see them."""
+        if operation.apart is None:
+            return None
+        values = [self.value_of(tensor) for tensor in tensors_of(tuple(args))]
+        return operation.apart([value is not None and value.is_live for value in values], self.product)
+
+    def _feeds_constants(self, operation: Operation, tensors: Sequence[Tensor]) -> bool:
         """Whether constants go through weights here: an initial state on its way into a sum, which counts in its fan-in."""
-        if name == "linear":
-            return True
-        pair = [self.is_trained(tensor) for tensor in tensors if tensor.is_floating_point()]
-        return name in ("matmul", "rmatmul", "mm", "einsum") and sorted(pair) == [False, True]
+        if operation.weighs != "trained":
+            return operation.weighs == "always"
+        return sorted(self.is_trained(tensor) for tensor in tensors if tensor.is_floating_point()) == [False, True]
 
-    def _carries(self, func: Callable[..., Any], result: Any) -> bool:
+    def _carries(self, func: Function, result: Any) -> bool:
         """Whether the result of a call without a rule holds new real numbers; shapes and comparisons do not."""
         leaves = leaves_of(result)
         if any(isinstance(leaf, (float, complex, np.ndarray)) for leaf in leaves):
@@ -119,22 +150,21 @@ class Recorder(TorchFunctionMode):
             raise no_rule(func, self._layers.current, "complex and quantised numbers carry no relevance")
         return any(tensor.is_floating_point() for tensor in tensors)
 
-    def _rewritten(
-        self, func: Callable[..., Any], rewrite: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def _rewritten(self, func: Function, rewrite: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             with self:
                 return rewrite(*args, **kwargs)
         except NoRule as reason:
             raise no_rule(func, self._layers.current, str(reason)) from None
 
-    def _record(self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        tensors = [leaf for leaf in leaves_of((args, kwargs)) if isinstance(leaf, Tensor)]
+    def _record(self, operation: Operation, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensors, always = tensors_of((args, kwargs)), operation.weighs == "always"
         self._refuse_stale(func, tensors)
-        if name == "linear" or not any(self.value_of(tensor) for tensor in tensors):
-            self._keep_constant(next(tensor for tensor in tensors if name == "linear" or not self.is_trained(tensor)))
+        if always or not any(self.value_of(tensor) for tensor in tensors):
+            self._keep_constant(next(tensor for tensor in tensors if always or not self.is_trained(tensor)))
         arguments = mapped(self._kept, (args, kwargs))
-        step = Step(self._rule(name, arguments), name, self._layers.current, func, arguments, values_of(arguments))
+        rule = self._rule(operation, arguments)
+        step = Step(rule, operation.name, self._layers.current, func, arguments, values_of(arguments))
         step.is_trained, step.product = self.is_trained, self.product
         try:
             result = step.rule.run(step)
@@ -151,12 +181,11 @@ class Recorder(TorchFunctionMode):
             return leaf
         return self.value_of(leaf) or (leaf if self.is_trained(leaf) else leaf.detach().clone())
 
-    def _rule(self, name: str, arguments: Arguments) -> Rule:
-        entry = TABLE.get(name, Unruled())
-        if isinstance(entry, Rule):
-            return entry
+    def _rule(self, operation: Operation, arguments: Arguments) -> Rule:
+        if operation.rule is None or isinstance(operation.rule, Rule):
+            return operation.rule or Unruled()
         try:
-            return entry(arguments, self.is_trained, self.product)
+            return operation.rule(arguments, self.is_trained, self.product)
         except NoRule as reason:
             return Unruled(str(reason))
 
@@ -181,25 +210,28 @@ class Recorder(TorchFunctionMode):
             self.trace.steps.append(step)
         return result
 
-    def _in_place(self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _in_place(self, operation: Operation, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The same call out of place, then its result written over its first argument, which takes its place on record."""
         target = args[0]
         contents = [self.value_of(leaf) for leaf in leaves_of((args[1:], kwargs)) if isinstance(leaf, Tensor)]
         is_live = any(value is not None and value.is_live for value in (self.value_of(target), *contents))
-        if not is_live or (name in ("zero", "fill", "copy") and not any(contents)):
+        if not is_live or (operation.erases and not any(contents)):
             if self._is_part(target):
                 raise no_rule(func, self._layers.current, "it changes part of a tensor in place; use y[...] = 0 or a copy")
             self._forget_aliases(target)  # nothing but constants in it from now on
             del self._storages[target.untyped_storage().data_ptr()]
             return func(*args, **kwargs)
-        function = func if kwargs.get("inplace") else FUNCTIONAL.get(name) or getattr(Tensor, name, None)
+        function = func if kwargs.get("inplace") else operation.out_of_place or getattr(Tensor, operation.name, None)
         kwargs = {key: value for key, value in kwargs.items() if key != "inplace"}
-        if function is None or (name not in TABLE and name not in REWRITES):
+        if function is None or not operation.has_rule:
             raise no_rule(func, self._layers.current, "it changes a tensor in place")
-        if name == "setitem":
+        if operation.writes:
             self._restore(target, args[1], args[2])
-        rewrite = REWRITES.get(name) or spelled_out(name, args[:2], self.value_of, self.product)
-        result = self._record(function, name, args, kwargs) if rewrite is None else self._rewritten(func, rewrite, args, kwargs)
+        rewrite = operation.rewrite or self._apart(operation, args[:2])
+        if rewrite is None:
+            result = self._record(operation, function, args, kwargs)
+        else:
+            result = self._rewritten(func, rewrite, args, kwargs)
         value = self.value_of(result)
         if value is None or result.shape != target.shape:
             raise no_rule(func, self._layers.current, "it changes the shape of a tensor in place")
@@ -237,7 +269,7 @@ class Recorder(TorchFunctionMode):
         elif self._changed.get(target.untyped_storage().data_ptr()) is content:
             self._values[id(target)] = target, Value(target.detach().clone(), is_live=False)  # a constant until now
 
-    def _refuse_stale(self, func: Callable[..., Any], tensors: Sequence[Tensor]) -> None:
+    def _refuse_stale(self, func: Function, tensors: Sequence[Tensor]) -> None:
         """A tensor that shares memory with the record but is not on it shows numbers that changed in place."""
         strangers = (t for t in tensors if id(t) not in self._parameters and self.value_of(t) is None)
         unknown = (t for t in strangers if t.is_floating_point() and t.numel())
@@ -258,16 +290,3 @@ class Recorder(TorchFunctionMode):
 def _is_same_view(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors are the same numbers in the same memory."""
     return one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()
-
-
-def _set_item(tensor: Tensor, index: Any, content: Any) -> Tensor:
-    copied = tensor.clone()
-    copied[index] = content
-    return copied
-
-
-def _copied(target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
-    return source.expand(target.shape).to(device=target.device, dtype=target.dtype, copy=True)
-
-
-FUNCTIONAL: dict[str, Callable[..., Any]] = {"setitem": _set_item, "copy": _copied}

@@ -1,20 +1,17 @@
 """Rules that users add for functions of their choice."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from whence.errors import InputError
-from whence.interpreter.names import name_of
-from whence.interpreter.rule import Arriving, Rule, graph_of
-from whence.interpreter.samples import MixedSamplesError, Owners
-from whence.interpreter.table import REWRITES, TABLE
-from whence.interpreter.trace import Step, Value, mapped
-
-if TYPE_CHECKING:
-    from whence.interpreter.sweep import Sweep
+from whence.interpreter.record.graph import graph_of
+from whence.interpreter.record.step import Arriving, Back, MixedSamplesError, Owners, Rule, Step, Value
+from whence.interpreter.rules.table import TABLE
+from whence.trees import mapped
 
 
 class Call(NamedTuple):
@@ -58,7 +55,7 @@ class Custom(Rule):
                     into[touched] = number
         return found
 
-    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
         targets = next(len(each.r) for each in arriving if each is not None and each.r is not None)
         rows: list[Sequence[Tensor]] = []
         for k in range(targets):
@@ -79,9 +76,9 @@ class Custom(Rule):
                 )
             r = torch.stack([row[n] for row in rows])
             if value.is_live:
-                sweep.deliver(step, value, r=r)
+                back.deliver(step, value, r=r)
             else:
-                sweep.book(step, "constant", r, step.outputs[0])
+                back.absorb(step, "constant", r, step.outputs[0])
 
 
 def handles(*functions: Callable[..., Any]) -> Callable[[CustomRule], CustomRule]:
@@ -100,8 +97,7 @@ def handles(*functions: Callable[..., Any]) -> Callable[[CustomRule], CustomRule
 
     def register(rule: CustomRule) -> CustomRule:
         for function in functions:
-            TABLE[name_of(function)] = Custom(rule)
-            REWRITES.pop(name_of(function), None)
+            TABLE[TABLE.name_of(function)] = replace(TABLE.find(function), rule=Custom(rule), rewrite=None, apart=None)
         return rule
 
     return register

@@ -1,18 +1,15 @@
 """Additions, which belong to the weighted sum they are part of: they hand on its coefficient q and share s unchanged."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from whence.equations import absorbed_by_bias
-from whence.interpreter.rule import Arriving, FanIn, NoRule, Rule, graph_of
-from whence.interpreter.trace import Step, Value
-
-if TYPE_CHECKING:
-    from whence.interpreter.samples import Owners
-    from whence.interpreter.sweep import Sweep
+from whence.interpreter.record.graph import graph_of
+from whence.interpreter.record.refusal import NoRule
+from whence.interpreter.record.step import Arriving, Back, FanIn, Owners, Rule, Step, Value
 
 
 class Term(NamedTuple):
@@ -28,7 +25,7 @@ Reader = Callable[..., Sequence[Term]]
 class Sum(Rule):
     """An elementwise sum of scaled terms; constants among them are biases."""
 
-    in_sum = True
+    in_sum = combines = True
 
     def __init__(self, read: Reader) -> None:
         self.read = read
@@ -81,38 +78,41 @@ class Sum(Rule):
                 total = scaled if total is None else total + scaled
         return [total]
 
-    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
         (out,) = step.outputs
         if out.is_gate and not out.in_sum:  # 1 − σ(a) is σ(−a): its relevance is that of a
             assert arriving[0] is not None and arriving[0].r is not None
-            sweep.deliver(step, step.inputs[0], r=reduced(arriving[0].r, step.inputs[0].tensor.shape))
+            back.deliver(step, step.inputs[0], r=reduced(arriving[0].r, step.inputs[0].tensor.shape))
             return
-        q, s = sweep.unfinished(step, out, arriving[0])
+        q, s = back.unfinished(step, out, arriving[0])
         for operand, scale in self.terms(step):
             scaled_q = q * scale
             scaled_s = None if s is None else s * connected(scale)
             if not isinstance(operand, Value):
                 bias = torch.as_tensor(finite(operand), dtype=q.dtype, device=q.device)
-                sweep.book(step, "bias", absorbed_by_bias(bias, q=scaled_q, rule=sweep.rule), out)
+                back.absorb(step, "bias", absorbed_by_bias(bias, q=scaled_q, rule=back.rule), out)
             elif operand.is_live:
                 shape = operand.tensor.shape
-                sweep.samples.adopt(operand, out)
-                sweep.deliver(
+                back.adopt(operand, out)
+                back.deliver(
                     step, operand, q=reduced(scaled_q, shape), s=None if scaled_s is None else reduced(scaled_s, shape)
                 )
             else:
-                given = sweep.held(operand, Arriving(q=scaled_q, s=scaled_s))
-                if (bias := sweep.biases.get(operand)) is not None:
-                    kept = absorbed_by_bias(bias, q=scaled_q, rule=sweep.rule)
-                    sweep.book(operand.step or step, "bias", kept, out)
+                given = back.held(operand, Arriving(q=scaled_q, s=scaled_s))
+                if (bias := back.biases.get(operand)) is not None:
+                    kept = absorbed_by_bias(bias, q=scaled_q, rule=back.rule)
+                    back.absorb(operand.step or step, "bias", kept, out)
                     given = given - kept
-                sweep.book(step, "constant", given, out)
+                back.absorb(step, "constant", given, out)
 
 
 class Reduction(Rule):
     """A sum or mean over axes."""
 
     in_sum = True
+
+    def __init__(self, *, is_mean: bool = False) -> None:
+        self.is_mean = is_mean
 
     def run(self, step: Step) -> Any:
         result, step.saved = graph_of(step)
@@ -129,25 +129,25 @@ class Reduction(Rule):
         if not isinstance(each, Tensor):
             return [each * terms]
         summed = step.again(lambda value: torch.zeros_like(value.tensor) + each)
-        return [summed * terms if step.name == "mean" else summed]
+        return [summed * terms if self.is_mean else summed]
 
     def bias(self, step: Step, biases: dict[Value, Tensor | None]) -> Sequence[Tensor | None]:
         own = biases.get(step.inputs[0])
         return [None if own is None else step.again(lambda value: own.expand(value.tensor.shape))]
 
-    def owners(self, step: Step, owners: "Owners") -> Sequence[Tensor]:
+    def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
         owner = owners[step.inputs[0]]
         common = owners.reduced(step, owner, reduced_axes(step, owner.dim()))
         return [common.reshape(step.outputs[0].tensor.shape)]
 
-    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
-        q, s = sweep.unfinished(step, step.outputs[0], arriving[0])
-        (back,) = step.saved.adjoint([q])
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
+        q, s = back.unfinished(step, step.outputs[0], arriving[0])
+        (of_input,) = step.saved.adjoint([q])
         shared = None
         if s is not None:
             (shared,) = step.saved.adjoint([s])
-            shared = shared * self._terms(step) if step.name == "mean" else shared
-        sweep.deliver(step, step.inputs[0], q=back, s=shared)
+            shared = shared * self._terms(step) if self.is_mean else shared
+        back.deliver(step, step.inputs[0], q=of_input, s=shared)
 
 
 class Cumulative(Reduction):
@@ -157,15 +157,15 @@ class Cumulative(Reduction):
         each = fan_ins.get(step.inputs[0], 1)
         return [step.again(lambda value: torch.zeros_like(value.tensor) + each)]
 
-    def owners(self, step: Step, owners: "Owners") -> Sequence[Tensor]:
+    def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
         owner = owners[step.inputs[0]]
         return [owners.reduced(step, owner, reduced_axes(step, owner.dim())).expand(step.outputs[0].tensor.shape)]
 
-    def sweep(self, step: Step, arriving: Sequence[Arriving | None], sweep: "Sweep") -> None:
-        q, s = sweep.unfinished(step, step.outputs[0], arriving[0])
-        (back,) = step.saved.adjoint([q])
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
+        q, s = back.unfinished(step, step.outputs[0], arriving[0])
+        (of_input,) = step.saved.adjoint([q])
         shared = None if s is None else step.saved.adjoint([s])[0]
-        sweep.deliver(step, step.inputs[0], q=back, s=shared)
+        back.deliver(step, step.inputs[0], q=of_input, s=shared)
 
 
 def reduced_axes(step: Step, dimensions: int) -> Sequence[int]:

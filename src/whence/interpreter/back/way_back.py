@@ -9,16 +9,12 @@ from torch.overrides import resolve_name
 
 from whence.equations import Rules, absorbed_by_stabiliser, coefficient, share, sign
 from whence.errors import InputError
-from whence.interpreter.activations import Softmax
-from whence.interpreter.gates import Product
-from whence.interpreter.moves import CASTS, moves_rows
-from whence.interpreter.routing import Routing
-from whence.interpreter.rule import Arriving, FanIn, NoRule, no_rule, unforeseen
-from whence.interpreter.samples import Samples
-from whence.interpreter.trace import Step, Trace, Value
+from whence.interpreter.back.samples import Samples
+from whence.interpreter.record.refusal import NoRule, no_rule, unforeseen
+from whence.interpreter.record.step import Arriving, FanIn, Step, Trace, Value
 
 
-class Sweep:
+class WayBack:
     """One pass from the score back to the inputs.
 
     `absorbed` is the ledger: by layer and what absorbed it, an amount (K, B). With `audit`, `gaps` tells by layer how much
@@ -69,7 +65,7 @@ class Sweep:
             if all(each is None for each in arriving):
                 continue
             try:
-                step.rule.sweep(step, arriving, self)
+                step.rule.hand_back(step, arriving, self)
             except RuntimeError as error:
                 raise unforeseen(step, error) from error
         ended = [self._stopped(leaf, self._arriving.pop(leaf, None)) for leaf in self.trace.leaves]
@@ -85,7 +81,7 @@ class Sweep:
             return False
         if self._users is None:
             self._users = Counter(used for step in self.trace.steps for used in step.inputs)
-        while self._users[value] == 1 and value.step is not None and moves_rows(value.step):
+        while self._users[value] == 1 and value.step is not None and value.step.rule.moves_rows(value.step):
             (value,) = value.step.inputs
         return self._users[value] == 1 and value.step is None and value.tensor.dim() > 1
 
@@ -108,7 +104,7 @@ class Sweep:
                 f"epsilon=0 divides by zero: a weighted sum in {step.layer or 'the model'!r} is exactly 0; use epsilon > 0"
             )
         # behind a change of precision relevance arrives in the other one; what only passes a cast need not be rounded to it
-        is_cast = value.step is not None and value.step.name in CASTS
+        is_cast = value.step is not None and value.step.rule.casts
         given = Arriving(*(each if each is None or is_cast else each.to(value.tensor.dtype) for each in (r, q, s)))
         self._arriving[value] += given
         if self.audit:
@@ -122,9 +118,9 @@ class Sweep:
             z = value.tensor
             own = coefficient(z, r_out=arriving.r, epsilon=self.rule.epsilon)
             q = own if q is None else q + own
-            self.book(step, "stabiliser", absorbed_by_stabiliser(z, q=own, rule=self.rule), value)
+            self.absorb(step, "stabiliser", absorbed_by_stabiliser(z, q=own, rule=self.rule), value)
             if z.isinf().any():  # a mask's infinity takes what arrives: nothing goes on from it
-                self.book(step, "constant", torch.where(z.isinf(), arriving.r, 0.0), value)
+                self.absorb(step, "constant", torch.where(z.isinf(), arriving.r, 0.0), value)
             if self.rule.shares:
                 fan_in, bias = self.fan_ins[value], self.biases.get(value)
                 shared = share(z, q=own, bias=bias, fan_in=fan_in, rule=self.rule)
@@ -140,7 +136,7 @@ class Sweep:
             left = self.rule.returned * self.rule.epsilon * sign(value.tensor)
             bias = self.biases.get(value)
             left = left if bias is None else left + self.rule.delta * bias
-            self.book(step, "stabiliser", torch.where(nobody, left * q, 0.0), value)
+            self.absorb(step, "stabiliser", torch.where(nobody, left * q, 0.0), value)
 
     def held(self, value: Value, arriving: Arriving) -> Tensor:
         """The relevance that what arrived at a value stands for:  r + (v − δ b) q + N s."""
@@ -156,11 +152,11 @@ class Sweep:
         assert isinstance(total, Tensor)
         return total
 
-    def book(self, step: Step, kind: str, amount: Tensor, value: Value, *, part: str = "") -> None:
+    def absorb(self, step: Step, kind: str, amount: Tensor, value: Value, *, part: str = "") -> None:
         """Enter an amount (K, *shape of value) into the ledger."""
         self._enter(step, kind, self.samples.totals(amount, value), part)
 
-    def book_columns(self, step: Step, kind: str, amount: Tensor, value: Value, *, part: str = "") -> None:
+    def absorb_columns(self, step: Step, kind: str, amount: Tensor, value: Value, *, part: str = "") -> None:
         """Enter an amount (K, n) that lies along the second last axis of a value (..., n, ·)."""
         if self.samples.owners is None:
             self._enter(step, kind, amount.sum(1, keepdim=True), part)
@@ -179,6 +175,10 @@ class Sweep:
             in_order = torch.arange(1, self.samples.count + 1, device=columns.device)
             self._columns_of[value] = None if torch.equal(columns, in_order) else columns
         return self._columns_of[value]
+
+    def adopt(self, term: Value, total: Value) -> None:
+        """Give a term that belongs to no sample (a constant behind a gate) the owners of the sum it is added to."""
+        self.samples.adopt(term, total)
 
     def remember(self, step: Step, amount: Tensor, value: Value, *, part: str) -> None:
         """Keep what states carried (K, n, T + 1), whose second axis is the second last one of a value (..., n, ·)."""
@@ -206,22 +206,16 @@ class Sweep:
         self.gaps[layer] = self.gaps[layer] + totals if layer in self.gaps else totals
 
 
-# As a model's last step they turn the sign of a negative score, and with it that of all relevance.
-SQUASHING = ("sigmoid", "hardsigmoid", "logsigmoid", "log_sigmoid", "softplus", "exp")
-
-
 def required_steps(trace: Trace, start: Value) -> set[Step]:
     """The steps that relevance from `start` passes through; refused if one of them has no rule."""
     reached, steps = {start}, set[Step]()
     for step in reversed(trace.steps):
         if not reached.isdisjoint(step.outputs):
-            steps.add(step)
             try:
-                if isinstance(step.rule, Softmax) and not any(isinstance(later.rule, Product) for later in steps):
-                    raise NoRule("relevance starts from scores, before the softmax; let the model return those")
-                if step.name in SQUASHING and all(isinstance(later.rule, Routing) for later in steps - {step}):
-                    raise NoRule(f"relevance starts from scores, before the {step.name}; let the model return those")
+                if squashed_by := step.rule.squashed_by(step, (later.rule for later in steps)):
+                    raise NoRule(f"relevance starts from scores, before the {squashed_by}; let the model return those")
                 reached.update(step.rule.receivers(step))
             except NoRule as reason:
                 raise no_rule(step.function, step.layer, str(reason)) from None
+            steps.add(step)
     return steps

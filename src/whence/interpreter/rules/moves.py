@@ -1,7 +1,7 @@
-"""The way back through the commonest calls that move numbers, written out; all others go by PyTorch's derivative.
+"""The way back through the commonest calls that move numbers, written out; the others use PyTorch's derivative.
 
-Each takes the call's arguments and relevance (K, *shape of the result) to that of every input tensor in order, or returns None
-where the call has a form it does not know.
+Each function gets the call's arguments. It returns a function from the relevance of the result (K, *shape) to that of every
+input tensor in order, or None where the call has a form that it does not know.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,28 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whence.interpreter.trace import Step, Value
+from whence.interpreter.record.step import Step, Value
 from whence.recurrent.sequences import Packing
 
-Back = Callable[[Tensor], Sequence[Tensor]]
+Carry = Callable[[Tensor], Sequence[Tensor]]
 
 
-def way_back(step: Step) -> Back | None:
-    """How relevance goes back through a call from its one result to the values it was made of, if that is written out here."""
-    args, kwargs = step.arguments
-    written = WRITTEN.get(step.name)
-    try:
-        return None if written is None or not all(value.is_live for value in step.inputs) else written(*args, **kwargs)
-    except TypeError:  # spelled in another way
-        return None
-
-
-def reshaped(x: Any, *form: Any, **more: Any) -> Back | None:
+def reshaped(x: Any, *form: Any, **more: Any) -> Carry | None:
     """A call that leaves every number in its place among the others."""
     return (lambda r: [r.reshape(len(r), *x.tensor.shape)]) if isinstance(x, Value) else None
 
 
-def transposed(x: Any, a: Any, b: Any) -> Back | None:
+def transposed(x: Any, a: Any, b: Any) -> Carry | None:
     """Two axes exchanged."""
     if not (isinstance(x, Value) and isinstance(a, int) and isinstance(b, int)):
         return None
@@ -39,7 +29,7 @@ def transposed(x: Any, a: Any, b: Any) -> Back | None:
     return lambda r: [r.transpose(*axes)]
 
 
-def joined(parts: Any, dim: Any = 0) -> Back | None:
+def joined(parts: Any, dim: Any = 0) -> Carry | None:
     """Tensors one behind the other."""
     if not isinstance(parts, (list, tuple)) or len({id(part) for part in parts}) < len(parts):
         return None
@@ -49,7 +39,7 @@ def joined(parts: Any, dim: Any = 0) -> Back | None:
     return lambda r: r.split([part.tensor.shape[axis] for part in parts], dim=axis + 1)
 
 
-def picked(x: Any, index: Any) -> Back | None:
+def picked(x: Any, index: Any) -> Carry | None:
     """A part that whole numbers and slices name."""
     names = index if isinstance(index, tuple) else (index,)
     if not isinstance(x, Value) or not all(type(name) in (int, slice, type(None), type(...)) for name in names):
@@ -63,7 +53,7 @@ def picked(x: Any, index: Any) -> Back | None:
     return back
 
 
-def selected(x: Any, dim: Any, index: Any) -> Back | None:
+def selected(x: Any, dim: Any, index: Any) -> Carry | None:
     """Rows by number, each as often as it is named."""
     if not (isinstance(x, Value) and isinstance(dim, int) and isinstance(index, Tensor) and x.tensor.dim() > 0):
         return None
@@ -76,7 +66,7 @@ def selected(x: Any, dim: Any, index: Any) -> Back | None:
     return back
 
 
-def packed(x: Any, lengths: Any, batch_first: Any) -> Back | None:
+def packed(x: Any, lengths: Any, batch_first: Any) -> Carry | None:
     """A padded batch, sorted by length, as packed rows."""
     if not isinstance(x, Value) or not isinstance(lengths, Tensor):
         return None
@@ -92,26 +82,17 @@ def packed(x: Any, lengths: Any, batch_first: Any) -> Back | None:
     return back
 
 
-def moves_rows(step: Step) -> bool:
-    """Whether a call moves whole rows, the last axis untouched, so that sums over that axis can go back through it too."""
+def leaves_last_axis(step: Step) -> bool:
+    """Whether index_select picks along another axis than the last."""
     x, *rest = step.arguments[0]
-    if step.name == "index_select":
-        return isinstance(x, Value) and x.tensor.dim() > 0 and len(rest) == 2 and rest[0] % x.tensor.dim() != x.tensor.dim() - 1
-    return step.name == "pack_padded_sequence"
+    return isinstance(x, Value) and x.tensor.dim() > 0 and len(rest) == 2 and rest[0] % x.tensor.dim() != x.tensor.dim() - 1
 
 
-def cast(x: Any, *kind: Any, **more: Any) -> Back | None:
+def always(step: Step) -> bool:
+    """Packing always moves whole rows."""
+    return True
+
+
+def cast(x: Any, *kind: Any, **more: Any) -> Carry | None:
     """Another precision or device: relevance keeps the precision that it came in."""
     return (lambda r: [r.to(x.tensor.device)]) if isinstance(x, Value) else None
-
-
-CASTS = "to type double float half bfloat16 type_as cpu cuda".split()
-WRITTEN: dict[str, Callable[..., Back | None]] = {
-    **dict.fromkeys(CASTS, cast),
-    **dict.fromkeys(("reshape", "view", "flatten", "squeeze", "unsqueeze", "contiguous", "clone", "dropout"), reshaped),
-    **dict.fromkeys(("transpose", "swapaxes"), transposed),
-    **dict.fromkeys(("cat", "concat", "concatenate"), joined),
-    "getitem": picked,
-    "index_select": selected,
-    "pack_padded_sequence": packed,
-}

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from whence.interpreter.rule import Refused
+from whence.interpreter.record.refusal import Refused
 
 
 def scaled_dot_product_attention(

@@ -12,44 +12,8 @@ import torch
 from torch import Tensor
 
 from whence.errors import InputError
-from whence.interpreter.rule import unforeseen
-from whence.interpreter.trace import Step, Trace, Value
-
-
-class MixedSamplesError(Exception):
-    """A step made one element out of two samples, so these are not samples."""
-
-    def __init__(self, step: Step) -> None:
-        self.step = step
-
-
-class Owners(dict[Value, Tensor]):
-    """The sample number of every element of every live value, of `count` samples."""
-
-    count = 0
-
-    def agreed(self, step: Step, owners: Sequence[Tensor]) -> Tensor:
-        """The common owner of operands that are combined element by element; a constant goes along with the others."""
-        joint = owners[0]
-        for other in owners[1:]:
-            first, second = torch.broadcast_tensors(joint, other)
-            if ((first != second) & (first != 0) & (second != 0)).any():
-                raise MixedSamplesError(step)
-            joint = torch.maximum(first, second)
-        return joint
-
-    def reduced(self, step: Step, owner: Tensor, axes: Sequence[int]) -> Tensor:
-        """The common owner along `axes`, which are kept with size 1."""
-        if not axes or owner.numel() == 0:
-            return owner
-        if all(owner.stride(axis) == 0 for axis in axes):  # the same number repeated: nothing to compare
-            for axis in axes:
-                owner = owner.narrow(axis, 0, 1)
-            return owner
-        highest = owner.amax(tuple(axes), keepdim=True)
-        if ((owner != highest) & (owner != 0)).any():
-            raise MixedSamplesError(step)
-        return highest
+from whence.interpreter.record.refusal import unforeseen
+from whence.interpreter.record.step import MixedSamplesError, Owners, Step, Trace, Value
 
 
 def completed(owner: Tensor, *, keep: int = 0) -> Tensor:

@@ -1,0 +1,1 @@
+"""What is recorded: the calls a module makes, as steps between values."""

@@ -1,0 +1,72 @@
+"""PyTorch's own derivative of one recorded call: for a linear map, its adjoint."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from whence.interpreter.record.step import Step
+from whence.trees import floats_of
+
+
+class Graph(NamedTuple):
+    """PyTorch's own derivative of one call: for a linear map, its adjoint."""
+
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+
+    def adjoint(self, arriving: Sequence[Tensor | None]) -> list[Tensor]:
+        """Carry (K, *output shape) back to (K, *input shape) for every input."""
+        targets = next(len(r) for r in arriving if r is not None)
+        pairs = [(out, r) for out, r in zip(self.outputs, arriving, strict=True) if r is not None and out.requires_grad]
+        if not pairs:  # constants alone, as after y[:] = 0
+            return [x.new_zeros(targets, *x.shape) for x in self.inputs]
+        outputs, grads = zip(*pairs, strict=True)
+        single = targets == 1
+        found = torch.autograd.grad(
+            outputs,
+            list(self.inputs),
+            [grad[0] for grad in grads] if single else grads,
+            retain_graph=True,
+            allow_unused=True,
+            is_grads_batched=not single,
+        )
+        found = cast(Sequence[Tensor | None], found)
+        return [
+            x.new_zeros(targets, *x.shape) if grad is None else grad[None] if single else grad
+            for x, grad in zip(self.inputs, found, strict=True)
+        ]
+
+    def covered(self) -> list[Tensor]:
+        """For every output, which part of it comes from an input: 1, or 0 for a constant's, or a half where both tie."""
+        return self._probed([torch.ones_like(x) for x in self.inputs])
+
+    def touched(self, marked: Sequence[Tensor]) -> list[Tensor]:
+        """For every output, where it changes with the marked elements of the inputs (same shapes, 1 where marked)."""
+        return [each != 0 for each in self._probed(marked)]
+
+    def _probed(self, marked: Sequence[Tensor]) -> list[Tensor]:
+        """The derivative times the marks, for every output; 0 for one that is a constant."""
+        live = [out for out in self.outputs if out.requires_grad]
+        if not live:
+            return [torch.zeros_like(out) for out in self.outputs]
+        with torch.enable_grad():
+            probes = [torch.ones_like(out, requires_grad=True) for out in live]
+            back = torch.autograd.grad(live, list(self.inputs), probes, create_graph=True, materialize_grads=True)
+            reached = torch.stack([(each * mark).sum() for each, mark in zip(back, marked, strict=True)]).sum()
+            if not reached.requires_grad:  # every derivative is 0: all was written over
+                return [torch.zeros_like(out) for out in self.outputs]
+            found = iter(torch.autograd.grad(reached, probes, materialize_grads=True))
+        return [next(found) if out.requires_grad else torch.zeros_like(out) for out in self.outputs]
+
+
+def graph_of(step: Step) -> tuple[Any, Graph]:
+    """Make the step's call on fresh leaves for its live values, and keep PyTorch's derivative of it."""
+    with torch.enable_grad():
+        aliases = {value: value.tensor.detach().requires_grad_() for value in step.inputs if value.is_live}
+        result = step.again(
+            lambda value: aliases.get(value, value.tensor),
+            lambda constant: constant.detach(),
+        )
+    return result, Graph(tuple(aliases.values()), floats_of(result))

@@ -1,0 +1,143 @@
+"""Token ids, followed through a model to where they are looked up; the vectors found there are what is explained."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from whence.errors import InputError
+from whence.interpreter.record.operation import Function, LookUp, Operation
+from whence.trees import tensors_of
+
+
+class Origin(NamedTuple):
+    """Where the ids of a tensor came from: the number of the input, and each id's place in it.
+
+    A place is −1 for an id that is not the input's. `places` is None where they are not known: the ids were computed with.
+    """
+
+    tensor: Tensor  # kept alive, so that no other tensor gets its id()
+    number: int
+    places: Tensor | None
+
+
+class Ids:
+    """Follows the token ids of one call. `found` gets the vectors of an input when they are first looked up.
+
+    It returns the tensor to go on with: the same vectors as the leaf of a record or of a graph, or others in their place.
+    """
+
+    def __init__(
+        self, ids: Sequence[Tensor | None], found: Callable[[int, Tensor], Tensor], *, wanted: Tensor | None = None
+    ) -> None:
+        self.ids, self._found, self._wanted = ids, found, wanted
+        self.tables: list[list[Tensor]] = [[] for _ in ids]  # those that the ids of each input were looked up in
+        self.owners: list[Tensor | None] = [None] * len(ids)  # the sample number of each row, where bags tell
+        self._vectors: list[Tensor | None] = [None] * len(ids)
+        self._originals = [None if each is None else each.detach().clone() for each in ids]
+        self._origins: dict[int, Origin] = {}
+        for number, each in enumerate(ids):
+            if each is not None:
+                places = torch.arange(each.numel(), device=each.device).view(each.shape)
+                self._origins[id(each)] = Origin(each, number, places)
+
+    def origin_of(self, thing: object) -> Origin | None:
+        """Where a tensor of ids came from; None for anything else."""
+        origin = self._origins.get(id(thing))
+        return origin if origin is not None and origin.tensor is thing else None
+
+    def requested(
+        self, operation: Operation, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> LookUp | None:
+        """The look-up of followed ids that a call is, if it is one."""
+        look_up = None if operation.look_up is None else operation.look_up(function, args, kwargs)
+        return None if look_up is None or self.origin_of(look_up.ids) is None else look_up
+
+    def answer(self, look_up: LookUp, recorded: AbstractContextManager[Any] | None = None) -> Tensor:
+        """What a look-up gives: the explained vectors in the order of the ids, or plain rows of a table that is not wanted.
+
+        Whatever is done with explained vectors is done in the context `recorded`.
+        """
+        origin = self.origin_of(look_up.ids)
+        assert origin is not None
+        places, original = origin.places, self._originals[origin.number]
+        assert original is not None
+        if self._wanted is not None and not is_same_table(look_up.table, self._wanted):
+            return look_up.finish(look_up.rows(look_up.ids))
+        if places is None or not _are_at(places, look_up.ids, original):
+            raise InputError(
+                f"the ids of inputs[{origin.number}] are changed before they are looked up, so they cannot be given relevance; "
+                "embed first, and explain the embedding's output"
+            )
+        if not self._is_explained(look_up.table, origin.number):
+            return look_up.finish(look_up.rows(look_up.ids))
+        vectors = self._vectors[origin.number]
+        if vectors is None:
+            vectors = self._found(origin.number, look_up.rows(original))
+            self._vectors[origin.number] = vectors
+            if look_up.bag_starts is not None:
+                rows = torch.arange(len(original), device=original.device)
+                self.owners[origin.number] = torch.searchsorted(look_up.bag_starts, rows, right=True).double()
+        is_own = places >= 0
+        others = None if bool(is_own.all()) else look_up.rows(look_up.ids)
+        with recorded or nullcontext():
+            found = _in_order(vectors, places)
+            return look_up.finish(found if others is None else torch.where(is_own.unsqueeze(-1), found, others))
+
+    def _is_explained(self, table: Tensor, number: int) -> bool:
+        """Whether a table is the one that is explained: the first that was met; all are noted."""
+        known = self.tables[number]
+        if not any(is_same_table(table, each) for each in known):
+            known.append(table)
+        return is_same_table(table, known[0])
+
+    def follow(
+        self, operation: Operation, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: object
+    ) -> None:
+        """Note where the ids of a result came from."""
+        is_joined = bool(args) and isinstance(args[0], (list, tuple))
+        operands = list(args[0]) if is_joined else list(args[:1])
+        origins = [origin for each in operands if (origin := self.origin_of(each)) is not None]
+        others = [origin for each in tensors_of((args[1:], dict(kwargs))) if (origin := self.origin_of(each)) is not None]
+        if not (origins or others) or operation.makes_constant or operation.reads != "numbers":
+            return
+        whole = [each for each in tensors_of(result) if not each.is_floating_point() and each.dtype != torch.bool]
+        places: Sequence[Tensor | None] = [None] * len(whole)
+        numbers = {origin.number for origin in (*origins, *others)}
+        if whole and origins and not others and len(numbers) == 1 and _only_moves(operation):
+            moved = [self._places(each) for each in operands]
+            if all(each is not None for each in moved):
+                again = function(type(args[0])(moved) if is_joined else moved[0], *args[1:], **kwargs)
+                places = [each for each in tensors_of(again) if not each.is_floating_point() and each.dtype != torch.bool]
+        for each, own in zip(whole, places, strict=True):
+            self._origins[id(each)] = Origin(each, min(numbers), own)
+
+    def _places(self, tensor: Tensor) -> Tensor | None:
+        origin = self.origin_of(tensor)
+        return torch.full_like(tensor, -1, dtype=torch.long) if origin is None else origin.places
+
+
+def _only_moves(operation: Operation) -> bool:
+    rule = operation.rule
+    return operation.moves_ids or bool(getattr(rule, "rearranges", False))
+
+
+def _are_at(places: Tensor, ids: Tensor, original: Tensor) -> bool:
+    """Whether ids are still those of the input that stand at their places; a model may have written over them."""
+    return bool(((ids == original.reshape(-1)[places.clamp(min=0)]) | (places < 0)).all())
+
+
+def _in_order(vectors: Tensor, places: Tensor) -> Tensor:
+    """The vectors that belong to ids at these places of the input."""
+    is_whole = places.shape == vectors.shape[:-1] and bool((places.flatten().diff() == 1).all())
+    return vectors if is_whole else vectors.reshape(-1, vectors.shape[-1])[places.clamp(min=0)]
+
+
+def is_same_table(one: Tensor, other: Tensor) -> bool:
+    """Whether two weights are the same rows; a parametrised one is made anew for each call, and known by its numbers."""
+    if one.shape != other.shape or one.dtype != other.dtype or one.device != other.device:
+        return False
+    is_made = not isinstance(one, nn.Parameter) and not isinstance(other, nn.Parameter)
+    return one.data_ptr() == other.data_ptr() or (is_made and torch.equal(one, other))

@@ -1,0 +1,59 @@
+"""Calls through which relevance cannot pass, and what is said about them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import resolve_name
+
+from whence.errors import NoRuleError, WhenceError
+from whence.interpreter.record.step import Owners, Rule, Step, Value
+
+
+class NoRule(Exception):  # noqa: N818 - the public one is NoRuleError
+    """Why a call has no rule; whoever knows the call's name and layer makes a `NoRuleError` of it."""
+
+
+class Refused(NoRule):
+    """A call that spoils the explanation even where no relevance passes through it."""
+
+
+class Unruled(Rule):
+    """A call without a rule: harmless while no relevance reaches it (inside a gate, for example, or a comparison)."""
+
+    def __init__(self, reason: str = "") -> None:
+        self.reason = reason
+
+    def receivers(self, step: Step) -> Sequence[Value]:
+        raise NoRule(self.reason)
+
+    def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
+        return [torch.zeros_like(value.tensor, dtype=torch.float64) for value in step.outputs]  # samples cannot be followed
+
+
+def no_rule(function: Callable[..., Any], layer: str, reason: str = "") -> NoRuleError:
+    """The error for a call without a rule: which function, in which layer, why, and what to do."""
+    name = resolve_name(function) or f"torch.{getattr(function, '__name__', repr(function)).strip('_')}"
+    because = f": {reason}" if reason else ""
+    return NoRuleError(
+        f"no rule for {name} ({place(layer)}){because}. Add one with @whence.handles({name}), "
+        "or use a method that needs no rules, such as method=whence.GradientXInput()."
+    )
+
+
+def place(layer: str) -> str:
+    """Where a call was made, in words."""
+    return f"called in {layer!r}" if layer else "called in the model itself"
+
+
+def unforeseen(step: Step, error: RuntimeError) -> RuntimeError:
+    """An error on the way back as one that names the call; our own errors, and those of a user's rule, stay as they are."""
+    if isinstance(error, WhenceError) or step.rule.is_users:
+        return error
+    return no_rule(step.function, step.layer, f"relevance could not be handed back through it ({first_line(error)})")
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in one line."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

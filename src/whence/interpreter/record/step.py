@@ -1,0 +1,243 @@
+"""What a record consists of: values, the steps that made them, and the rule that each step falls under.
+
+A step keeps its call with every recorded tensor replaced by its `Value`, so that the same call can be made again on
+stand-ins of the same shape (fan-ins, biases, sample numbers).
+
+Two currencies travel back. Between neurons it is relevance `r`. Inside one weighted sum, which may be spelled as many
+calls, it is the pair `q` (relevance per unit of the sum, so a term with value v earns v·q) and `s` (the equal share of the
+stabiliser and of δ·bias that each of the sum's N lower neurons gets). All carry a leading axis K, one entry per target.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from whence.equations import Product, Rules
+from whence.trees import leaves_of, mapped
+
+Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+FanIn = float | Tensor
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """A tensor on the record.
+
+    `is_live`: it depends on an explained input; a value that is not live stems from constants alone (an initial state).
+    `is_gate`: it opens or closes (out of a sigmoid, one minus it, or a softmax).
+    `in_sum`: it is a piece of a weighted sum that may still be added to, so its relevance may arrive per unit of that sum.
+    """
+
+    tensor: Tensor
+    step: "Step | None" = None
+    is_live: bool = True
+    is_gate: bool = False
+    in_sum: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """One call the module made: the rule it falls under, its arguments, and the layer that made it."""
+
+    rule: "Rule"
+    name: str
+    layer: str
+    function: Callable[..., Any]
+    arguments: Arguments
+    inputs: tuple[Value, ...] = ()
+    outputs: tuple[Value, ...] = ()  # the floating-point tensors of the result
+    saved: Any = None  # what the rule keeps for the way back
+    product: Product = "all"  # the rule that products follow
+    is_trained: Callable[[object], bool] = bool  # whether a tensor is a parameter of the model
+
+    def again(self, stand_in: Callable[[Value], Any], constant: Callable[[Tensor], Any] | None = None) -> Any:
+        """Make the call again with stand-ins for its values and, where given, for its constant float tensors."""
+
+        def replace(leaf: object) -> object:
+            if isinstance(leaf, Value):
+                return stand_in(leaf)
+            if constant is not None and isinstance(leaf, Tensor) and leaf.is_floating_point():
+                return constant(leaf)
+            return leaf
+
+        args, kwargs = mapped(replace, self.arguments)
+        return self.function(*args, **kwargs)
+
+
+@dataclass(eq=False, slots=True)
+class Trace:
+    """All steps of a forward pass, in order, and the explained inputs they start from."""
+
+    leaves: list[Value]
+    steps: list[Step] = field(default_factory=list["Step"])
+
+    def forget(self) -> None:
+        """Break the references between values and steps, so that memory is freed now and not by the garbage collector."""
+        for step in self.steps:
+            step.rule.release(step)
+            step.inputs = step.outputs = ()
+            step.arguments, step.saved, step.is_trained = ((), {}), None, bool
+        self.steps.clear()
+
+
+def values_of(arguments: Arguments) -> tuple[Value, ...]:
+    """The recorded values among a call's arguments, in order, each once."""
+    return tuple(dict.fromkeys(leaf for leaf in leaves_of(arguments) if isinstance(leaf, Value)))
+
+
+class MixedSamplesError(Exception):
+    """A step made one element out of two samples, so these are not samples."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+
+class Owners(dict[Value, Tensor]):
+    """For every live value, which of `count` samples each element belongs to: 1, 2, …, and 0 for a constant."""
+
+    count = 0
+
+    def agreed(self, step: Step, owners: Sequence[Tensor]) -> Tensor:
+        """The common owner of operands that are combined element by element; a constant goes along with the others."""
+        joint = owners[0]
+        for other in owners[1:]:
+            first, second = torch.broadcast_tensors(joint, other)
+            if ((first != second) & (first != 0) & (second != 0)).any():
+                raise MixedSamplesError(step)
+            joint = torch.maximum(first, second)
+        return joint
+
+    def reduced(self, step: Step, owner: Tensor, axes: Sequence[int]) -> Tensor:
+        """The common owner along `axes`, which are kept with size 1."""
+        if not axes or owner.numel() == 0:
+            return owner
+        if all(owner.stride(axis) == 0 for axis in axes):  # the same number repeated: nothing to compare
+            for axis in axes:
+                owner = owner.narrow(axis, 0, 1)
+            return owner
+        highest = owner.amax(tuple(axes), keepdim=True)
+        if ((owner != highest) & (owner != 0)).any():
+            raise MixedSamplesError(step)
+        return highest
+
+
+class Arriving(NamedTuple):
+    """What has arrived at a value from everything that used it."""
+
+    r: Tensor | None = None
+    q: Tensor | None = None
+    s: Tensor | None = None
+
+    def __add__(self, other: object) -> "Arriving":
+        assert isinstance(other, Arriving)
+        return Arriving(*(plus(mine, theirs) for mine, theirs in zip(self, other, strict=True)))
+
+
+def plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    """a + b, where None is nothing."""
+    return b if a is None else a if b is None else a + b
+
+
+class Back(Protocol):
+    """What a rule can ask of the way back. `direction` and `memory` concern recurrent layers alone."""
+
+    rule: Rules
+    biases: dict[Value, Tensor | None]
+    direction: int | None
+    memory: dict[str, Tensor] | None
+
+    def deliver(
+        self, step: Step, value: Value, *, r: Tensor | None = None, q: Tensor | None = None, s: Tensor | None = None
+    ) -> None:
+        """Hand a step's relevance on to one of its inputs."""
+        ...
+
+    def absorb(self, step: Step, kind: str, amount: Tensor, value: Value, *, part: str = "") -> None:
+        """Enter an amount (K, *shape of value) into the ledger as absorbed."""
+        ...
+
+    def absorb_columns(self, step: Step, kind: str, amount: Tensor, value: Value, *, part: str = "") -> None:
+        """Enter an amount (K, n) that lies along the second last axis of a value (..., n, ·)."""
+        ...
+
+    def unfinished(self, step: Step, value: Value, arriving: Arriving | None) -> tuple[Tensor, Tensor | None]:
+        """The coefficient q and the share s of a sum, also for what took it as a finished neuron."""
+        ...
+
+    def held(self, value: Value, arriving: Arriving) -> Tensor:
+        """The relevance that what arrived at a value stands for."""
+        ...
+
+    def adopt(self, term: Value, total: Value) -> None:
+        """Give a term that belongs to no sample the owners of the sum it is added to."""
+        ...
+
+    def wants_sums(self, value: Value) -> bool:
+        """Whether only the sum over a value's last axis is asked for."""
+        ...
+
+    def remember(self, step: Step, amount: Tensor, value: Value, *, part: str) -> None:
+        """Keep the relevance that the states of a recurrent layer carry (K, n, T + 1)."""
+        ...
+
+
+class Rule:
+    """One kind of call. The defaults are those of an elementwise operation that ends a sum (an activation, a product)."""
+
+    in_sum = False  # whether the result is part of a sum that may still be added to
+    is_users = False  # whether a user wrote it
+    moves = False  # whether every number of the result is one of the inputs' or a constant
+    rearranges = False  # whether it moves numbers by their places alone, not by their size, and adds none of its own
+    casts = False  # whether it changes precision or device alone
+    multiplies = False  # whether it multiplies a gate with its source
+    combines = False  # whether the result is made of the inputs and of numbers by + − ×
+
+    def run(self, step: Step) -> Any:
+        """Compute the call's result, keeping in `step.saved` what `hand_back` will need."""
+        return step.again(lambda value: value.tensor)
+
+    def is_gate(self, step: Step) -> bool:
+        """Whether the result opens or closes what it is multiplied with."""
+        return False
+
+    def continues_sum(self, step: Step) -> bool:
+        """Whether the result is a piece of a sum that may still be added to."""
+        return self.in_sum
+
+    def moves_rows(self, step: Step) -> bool:
+        """Whether it moves whole rows, the last axis untouched, so that sums over that axis can go back through it too."""
+        return False
+
+    def squashed_by(self, step: Step, later: "Iterable[Rule]") -> str:
+        """What scores go through here at the model's end, such as a sigmoid; "" where it is not the end.
+
+        `later` are the rules of the steps behind it.
+        """
+        return ""
+
+    def receivers(self, step: Step) -> Sequence[Value]:
+        """The inputs that relevance goes on to."""
+        return [value for value in step.inputs if value.is_live]
+
+    def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
+        """For every output the number N of lower neurons in its sum so far."""
+        return [1] * len(step.outputs)
+
+    def bias(self, step: Step, biases: dict[Value, Tensor | None]) -> Sequence[Tensor | None]:
+        """For every output the bias in its sum so far."""
+        return [None] * len(step.outputs)
+
+    def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
+        """For every output the number of the sample that each element belongs to."""
+        agreed = owners.agreed(step, [owners[value] for value in step.inputs if value.is_live])
+        return [agreed.expand(value.tensor.shape) for value in step.outputs]
+
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
+        """Hand what arrived at the outputs on to the inputs and the ledger."""
+        raise NotImplementedError
+
+    def release(self, step: Step) -> None:
+        """Give up what a step keeps that others can use."""

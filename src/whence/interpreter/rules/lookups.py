@@ -1,0 +1,87 @@
+"""Look-ups of token ids, read from the call: which argument is the ids, which the table, and what is made of the rows."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from whence.interpreter.record.operation import LookUp
+
+BAG = ("input", "weight", "offsets", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse")
+
+
+def embedding(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LookUp:
+    """F.embedding, which names the ids first, and torch.embedding, which names the table first."""
+    names = (
+        ("weight", "indices") if function is torch.embedding else ("input", "weight", "padding_idx", "max_norm", "norm_type")
+    )
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    ids = given["indices"] if function is torch.embedding else given["input"]
+    return LookUp(ids, given["weight"], _rows(given))
+
+
+def bag(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LookUp:
+    """F.embedding_bag: the sum, mean or maximum of every bag's rows."""
+    given: dict[str, Any] = {**dict(zip(BAG, args, strict=False)), **kwargs}
+    ids, offsets = given["input"], given.get("offsets")
+
+    def finish(rows: Tensor) -> Tensor:
+        return bagged(
+            rows,
+            ids,
+            mode=given.get("mode") or "mean",
+            offsets=offsets,
+            weights=given.get("per_sample_weights"),
+            padding=given.get("padding_idx"),
+            includes_last=bool(given.get("include_last_offset")),
+        )
+
+    return LookUp(ids, given["weight"], _rows(given), finish, offsets if ids.dim() == 1 else None)
+
+
+def indexed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LookUp | None:
+    """table[ids]."""
+    table, ids = args
+    if not isinstance(table, Tensor) or table.dim() != 2 or not isinstance(ids, Tensor):
+        return None
+    return LookUp(ids, table, lambda ids: table[ids])
+
+
+def _rows(given: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:
+    """The rows of a table, cut to its largest norm where it has one; PyTorch does that in the table, here it stays as it is."""
+    table, largest, norm = given["weight"], given.get("max_norm"), given.get("norm_type", 2.0)
+
+    def rows(ids: Tensor) -> Tensor:
+        found = F.embedding(ids, table.detach())
+        if largest is None:
+            return found
+        size = torch.linalg.vector_norm(found, norm, dim=-1, keepdim=True)
+        return torch.where(size > largest, found * (largest / (size + 1e-7)), found)
+
+    return rows
+
+
+def bagged(
+    rows: Tensor,
+    ids: Tensor,
+    *,
+    mode: str,
+    offsets: Tensor | None,
+    weights: Tensor | None,
+    padding: int | None,
+    includes_last: bool,
+) -> Tensor:
+    """What a bag makes of its tokens' vectors: their sum, mean or maximum, without those of the padding."""
+    if weights is not None:
+        rows = rows * weights[..., None]
+    kept = torch.ones_like(ids, dtype=torch.bool) if padding is None else ids != padding
+    if ids.dim() == 2:
+        bags = [(rows[n], kept[n]) for n in range(len(ids))]
+    else:
+        starts = [0] if offsets is None else offsets.tolist()
+        ends = starts[1:] if includes_last else [*starts[1:], len(ids)]
+        bags = [(rows[a:b], kept[a:b]) for a, b in zip(starts, ends, strict=False)]
+    pool = {"sum": lambda bag: bag.sum(0), "mean": lambda bag: bag.mean(0), "max": lambda bag: bag.amax(0)}[mode]
+    return torch.stack([pool(bag[mask]) if bool(mask.any()) else bag.new_zeros(bag.shape[-1]) for bag, mask in bags])

@@ -1,0 +1,153 @@
+"""The one table of torch functions: a line for each, with its rule and everything else that has to be known of it.
+
+A function without a line has no rule; relevance that would have to pass through it is refused. Names on one line are synonyms.
+A line holds for the function, for the tensor's method of that name, for its in-place form (with a trailing underscore) and for
+the `operators` named on it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch.nn import functional as F
+
+from whence.interpreter.record.operation import Operation, Table
+from whence.interpreter.rules import attention, gates, lookups, moves, rewrites, sums, weighted
+from whence.interpreter.rules.activations import Activation, Rescaling, RunningProduct, Softmax, is_exponent_of_gates, is_unit
+from whence.interpreter.rules.recurrence import RECURRENCES
+from whence.interpreter.rules.routing import Dropout, Pick, Placement, Routing
+from whence.interpreter.rules.weighted import Weighted
+
+
+def line(names: str, rule: Any = None, *, operators: str = "", **known: Any) -> tuple[Sequence[Operation], Sequence[str]]:
+    """One line of the table."""
+    return [Operation(name, rule, **known) for name in names.split()], operators.split()
+
+
+TABLE = Table([
+    # Weighted connections
+    line("linear", Weighted(weighted.linear), weighs="always"),
+    line("matmul", Weighted(weighted.matmul), operators="__matmul__", weighs="trained", apart=gates.matrix_product_apart),
+    line("mm", Weighted(weighted.matmul), weighs="trained", apart=gates.matrix_product_apart),
+    line("bmm mv dot", Weighted(weighted.matmul), apart=gates.matrix_product_apart),
+    line("rmatmul", Weighted(weighted.matmul_from_right), operators="__rmatmul__", weighs="trained",
+         apart=gates.turned_matrix_product_apart),
+    line("einsum", Weighted(weighted.einsum), weighs="trained", apart=gates.einsum_apart),
+    line("conv1d", Weighted(weighted.convolution(F.conv1d))),
+    line("conv2d", Weighted(weighted.convolution(F.conv2d))),
+    line("conv3d", Weighted(weighted.convolution(F.conv3d))),
+    line("conv_transpose1d", Weighted(weighted.convolution(F.conv_transpose1d))),
+    line("conv_transpose2d", Weighted(weighted.convolution(F.conv_transpose2d))),
+    line("layer_norm", Weighted(weighted.layer_norm)),
+    line("batch_norm", Weighted(weighted.batch_norm)),
+    line("addmm addmv baddbmm", rewrite=rewrites.add_product),
+    line("group_norm", rewrite=rewrites.group_norm),
+    line("rms_norm", rewrite=rewrites.rms_norm),
+    line("normalize", rewrite=rewrites.normalize),
+    line("scaled_dot_product_attention", rewrite=attention.scaled_dot_product_attention),
+    line("multi_head_attention_forward", rewrite=attention.multi_head_attention_forward),
+
+    # Sums
+    line("add", sums.Sum(sums.add), operators="__add__ __radd__ __iadd__"),
+    line("sub subtract", sums.Sum(sums.subtract), operators="__sub__ __isub__"),
+    line("rsub", sums.Sum(sums.subtract_from), operators="__rsub__"),
+    line("neg negative", sums.Sum(sums.negate), operators="__neg__"),
+    line("sum", sums.Reduction()),
+    line("mean", sums.Reduction(is_mean=True)),
+    line("cumsum", sums.Cumulative()),
+    line("avg_pool1d", rewrite=rewrites.average_pool),
+    line("adaptive_avg_pool1d", rewrite=rewrites.adaptive_average_pool),
+
+    # Products
+    line("mul multiply", gates.multiplication, operators="__mul__ __rmul__ __imul__"),
+    line("div divide true_divide", gates.division, operators="__truediv__ __itruediv__", apart=gates.quotient_apart),
+    line("__rdiv__", rewrite=rewrites.divide_into),
+    line("square", rewrite=rewrites.square),
+    line("addcmul", rewrite=rewrites.add_elementwise_product),
+    line("lerp", rewrite=rewrites.interpolate),
+    line("glu", rewrite=rewrites.gated_linear_unit),
+    line("prod cumprod", RunningProduct()),
+    line("gate", gates.Marked()),
+
+    # Activations. A line such as the first is all that another elementwise activation needs.
+    line("tanh", Activation()),
+    line("relu", Activation()),
+    line("relu6", Activation()),
+    line("leaky_relu", Activation()),
+    line("elu", Activation()),
+    line("selu", Activation()),
+    line("celu", Activation()),
+    line("gelu", Activation()),
+    line("silu", Activation()),
+    line("mish", Activation()),
+    line("softsign", Activation()),
+    line("tanhshrink", Activation()),
+    line("hardtanh", Activation()),
+    line("hardswish", Activation()),
+    line("prelu", Activation()),
+    line("threshold", Activation()),
+    line("erf", Activation()),
+    line("clamp_min", Activation()),
+    line("clamp_max", Activation()),
+    line("clamp clip", Activation(gate=is_unit)),
+    line("softplus", Activation(squashes=True)),
+    line("log_sigmoid", Activation(squashes=True)),
+    line("sigmoid", Activation(gate=True, squashes=True)),
+    line("hardsigmoid", Activation(gate=True, squashes=True)),
+    line("special_expit", rewrite=rewrites.sigmoid),
+    line("softmax softmin", Softmax()),
+    line("log_softmax", Softmax(is_log=True)),
+    line("exp", Rescaling(gate=is_exponent_of_gates, squashes=True)),
+    line("log sqrt rsqrt reciprocal abs", Rescaling()),
+    line("pow", Rescaling(is_for_gates=True), operators="__pow__"),
+
+    # Recurrent layers and cells
+    *(line(name, rule) for name, rule in RECURRENCES.items()),
+
+    # Moves: what a call does to the numbers it does to their relevance
+    line("cat concat concatenate", Routing(back=moves.joined)),
+    line("getitem", Routing(back=moves.picked), operators="__getitem__", look_up=lookups.indexed),
+    line("index_select", Routing(back=moves.selected, moves_rows=moves.leaves_last_axis)),
+    line("pack_padded_sequence", Routing(back=moves.packed, moves_rows=moves.always)),
+    line("pad_packed_sequence", Routing(fills=True)),
+    line("transpose swapaxes", Routing(back=moves.transposed)),
+    line("reshape view flatten squeeze unsqueeze contiguous clone", Routing(back=moves.reshaped)),
+    line("view_as reshape_as expand_as", Routing(), reads_like=True),
+    line("detach data", rewrite=rewrites.detach, moves_ids=True),
+    line("stack hstack vstack dstack", Routing()),
+    line("split split_with_sizes tensor_split chunk unbind", Routing()),
+    line("select narrow gather take take_along_dim masked_select diagonal", Routing()),
+    line("flip roll rot90 swapdims movedim moveaxis permute t T mT H mH adjoint", Routing()),
+    line("unflatten ravel expand broadcast_to broadcast_tensors repeat repeat_interleave tile atleast_2d", Routing()),
+    line("positive", Routing(), operators="__pos__"),
+    line("unfold", Routing(fills=True)),
+    line("where masked_fill pad constant_pad_nd index_fill tril triu", Routing(fills=True)),
+    line("setitem", Routing(fills=True, overwrites=True), operators="__setitem__", writes=True,
+         out_of_place=rewrites.set_item),
+    line("copy", Routing(), out_of_place=rewrites.copied, erases=True),
+    line("index_copy", Routing(overwrites=True)),
+    line("scatter", Placement(fills=True, is_index_sized=True)),
+    line("index_put", Placement()),
+    line("zero fill", erases=True),
+    line("reversed", rewrite=rewrites.turn_round, operators="__reversed__"),
+    line("dropout", Dropout(back=moves.reshaped)),
+    line("dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout", Dropout()),
+
+    # Casts
+    line("to type_as", Routing(back=moves.cast, casts=True), reads_like=True),
+    line("type double float half bfloat16 cpu cuda", Routing(back=moves.cast, casts=True)),
+    line("long int", moves_ids=True),
+
+    # Picks by size
+    line("max amax min amin maximum minimum fmax fmin sort topk kthvalue median", Pick()),
+    line("max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d", Pick()),
+
+    # Look-ups of token ids
+    line("embedding", look_up=lookups.embedding),
+    line("embedding_bag", look_up=lookups.bag),
+
+    # Calls that do not read the numbers
+    line("zeros_like ones_like full_like empty_like rand_like randn_like", makes_constant=True),
+    line("new_zeros new_ones new_full new_empty new_tensor", makes_constant=True),
+    line("shape dtype device layout ndim is_cuda is_sparse is_nested size dim numel stride is_floating_point", reads="form"),
+    line("requires_grad retain_grad register_hook", reads="nothing"),
+])  # fmt: skip

@@ -1,0 +1,99 @@
+"""What is to be explained, in one form whatever was given: tensors, how to rebuild the original, and whose samples they are.
+
+A further kind of input needs a reader here, and a line in `KINDS`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+
+from whence.errors import InputError
+from whence.recurrent.sequences import Packing
+from whence.result import Relevance
+
+Given = Tensor | PackedSequence | tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Tensors to explain: floats, or token ids whose vectors in the model's embedding are explained."""
+
+    tensors: tuple[Tensor, ...]
+    arguments: Callable[[Sequence[Tensor]], tuple[Any, ...]]  # the model's arguments, made of such tensors
+    wrapped: Callable[[Sequence[Tensor], int], Relevance]  # such tensors as the user gave them; so many leading axes more
+    owners: tuple[Tensor | None, ...]  # for every tensor the sample number of each row, from 1 on, where that is known
+    tells_lengths: bool = False  # whether the form itself says how long each sample is
+
+    def copies(self) -> tuple[Tensor, ...]:
+        """The tensors, as copies that share nothing with the caller's."""
+        return tuple(tensor.detach().clone() for tensor in self.tensors)
+
+
+def read(given: object) -> Inputs:
+    """Bring inputs into their one form; refused where they cannot be explained."""
+    for kind, reader in KINDS:
+        if isinstance(given, kind):
+            return reader(given)
+    raise _no_tensor(given)
+
+
+def _single(given: Tensor) -> Inputs:
+    tensors = (_usable(given),)
+    return Inputs(tensors, arguments=lambda tensors: (tensors[0],), wrapped=lambda tensors, lead: tensors[0], owners=(None,))
+
+
+def _several(given: tuple[Any, ...]) -> Inputs:
+    if not given:
+        raise InputError("inputs is an empty tuple; give at least one float tensor")
+    if any(isinstance(each, PackedSequence) for each in given):
+        raise InputError("inputs is a tuple that holds a PackedSequence; give the PackedSequence alone")
+    tensors = tuple(_usable(each) for each in given)
+    return Inputs(tensors, arguments=tuple, wrapped=lambda tensors, lead: tuple(tensors), owners=(None,) * len(tensors))
+
+
+def _packed(given: PackedSequence) -> Inputs:
+    data = _usable(given.data)
+    samples = Packing.of(given.batch_sizes, data.device).sample
+    if given.sorted_indices is not None:
+        samples = given.sorted_indices[samples]
+
+    def wrapped(tensors: Sequence[Tensor], lead: int) -> Relevance:
+        """With leading axes, a tuple of packed sequences."""
+        if lead:
+            return tuple(wrapped([data], lead - 1) for data in tensors[0])  # pyright: ignore[reportReturnType]
+        return given._replace(data=tensors[0])
+
+    return Inputs(
+        (data,),
+        arguments=lambda tensors: (given._replace(data=tensors[0]),),
+        wrapped=wrapped,
+        owners=((samples + 1).double(),),
+        tells_lengths=True,
+    )
+
+
+# Tried in this order: a PackedSequence is a tuple too.
+KINDS: tuple[tuple[type, Callable[[Any], Inputs]], ...] = ((PackedSequence, _packed), (Tensor, _single), (tuple, _several))
+
+
+def _usable(tensor: object) -> Tensor:
+    """A tensor, if relevance can be given to its numbers or to the vectors of its ids."""
+    if not isinstance(tensor, Tensor):
+        raise _no_tensor(tensor)
+    if tensor.is_complex() or tensor.dtype == torch.bool or tensor.is_quantized:
+        raise InputError(f"inputs are of type {tensor.dtype}; give real numbers, or token ids for an nn.Embedding")
+    if tensor.layout != torch.strided or tensor.is_meta or tensor.is_nested:
+        raise InputError("inputs are sparse, nested or without numbers; give an ordinary tensor")
+    if tensor.dim() == 0 or tensor.numel() == 0:
+        raise InputError(
+            f"inputs of shape {tuple(tensor.shape)} hold an empty sequence or no sample; there is nothing to explain"
+        )
+    return tensor
+
+
+def _no_tensor(given: object) -> InputError:
+    return InputError(f"inputs holds a {type(given).__name__}; give a float tensor, or a tuple of float tensors")

@@ -1,0 +1,35 @@
+"""The methods by name: the one list that library, command, rendering and experiments go by. It does not import PyTorch."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from whence.errors import InputError
+
+if TYPE_CHECKING:
+    from whence.methods.method import Method
+
+# Where each method lives; it is imported when it is first needed.
+METHODS = {
+    "lrp": "whence.methods.lrp.LRP",
+    "sa": "whence.methods.sensitivity.SensitivityAnalysis",
+    "gi": "whence.methods.gradient_input.GradientXInput",
+}
+
+
+def method_class(name: str) -> "type[Method]":
+    """The method of that name."""
+    module, _, found = METHODS[name].rpartition(".")
+    return getattr(import_module(module), found)
+
+
+def method_of(given: object) -> "Method":
+    """The method that was given: a value, a name (with default settings), or nothing, which means LRP."""
+    from whence.methods.method import Method
+
+    if given is None or (isinstance(given, str) and given in METHODS):
+        return method_class(given or "lrp")()
+    if isinstance(given, Method):
+        return given
+    raise InputError(
+        f"method is {given!r}; give a method with its settings, such as method=whence.LRP(), or one of {', '.join(METHODS)}"
+    )
