@@ -1,6 +1,7 @@
 """What counts as a gate: combinations of gates that cannot turn negative, and no others."""
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 import torch
@@ -101,5 +102,5 @@ def test_a_norm_by_size_with_and_without_weights(affine: bool) -> None:
     x = torch.randn(3, 4, dtype=torch.float64)
     found = relevance(model, x, target=1, method=LRP(epsilon=0.0)).relevance
     z = model[0](x)
-    per_unit = model[2].weight[1] * model[1](z) / z  # the normaliser is a gate, and takes nothing
+    per_unit = cast(Tensor, model[2].weight)[1] * model[1](z) / z  # the normaliser is a gate, and takes nothing
     assert_close(found, (x * (per_unit @ model[0].weight)).detach())

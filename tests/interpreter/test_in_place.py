@@ -147,7 +147,7 @@ def reset(x: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("changing", "pure"),
     [
-        (discounted, lambda x: sum((x[:, t] @ W) * 0.5**t for t in range(5)).tanh()),
+        (discounted, lambda x: torch.as_tensor(sum((x[:, t] @ W) * 0.5**t for t in range(5))).tanh()),
         (accumulated, lambda x: sum(torch.tanh(x[:, t] @ W) for t in range(5))),
         (slice_by_slice, lambda x: torch.tanh(x @ W) + torch.zeros(4).double()),
         (walking, lambda x: sum(x[:, t] + x[:, : t + 1].sum(1) for t in range(5))),

@@ -1,6 +1,7 @@
 """Single operations through the public door: each sum is one neuron, each move moves, each product knows its gate."""
 
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 import torch
@@ -182,9 +183,10 @@ def test_layer_norm_takes_its_normaliser_as_a_constant() -> None:
 
 def test_batch_norm_at_rest_is_a_scale_and_a_shift() -> None:
     norm = nn.BatchNorm1d(4).double()
-    norm.running_mean, norm.running_var = torch.randn(4).double(), torch.rand(4).double() + 0.5
-    scale = ((norm.running_var + norm.eps) ** -0.5).detach()
-    expected = explained(lambda x: (x * scale - norm.running_mean * scale).tanh())
+    mean, variance = torch.randn(4).double(), torch.rand(4).double() + 0.5
+    norm.running_mean, norm.running_var = mean, variance
+    scale = ((variance + norm.eps) ** -0.5).detach()
+    expected = explained(lambda x: (x * scale - mean * scale).tanh())
     norm.eval()
     assert_close(explained(lambda x: norm(x.mT).mT.tanh()).relevance, expected.relevance, rtol=1e-10, atol=1e-13)
 
@@ -435,7 +437,7 @@ def test_a_custom_rule_may_change_the_shape() -> None:
 
     try:
         result = explained(lambda x: torch.logsumexp(x, 1))
-        whence.handles(torch.logsumexp)(lambda call, relevance: None)
+        whence.handles(torch.logsumexp)(cast(Any, lambda call, relevance: None))
         with pytest.raises(whence.InputError, match=r"the rule for torch.logsumexp returned None"):
             explained(lambda x: torch.logsumexp(x, 1))
     finally:
@@ -444,7 +446,7 @@ def test_a_custom_rule_may_change_the_shape() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["cumsum", None, nn.GRU])
-def test_only_functions_can_be_given_a_rule(wrong: object) -> None:
+def test_only_functions_can_be_given_a_rule(wrong: Any) -> None:
     with pytest.raises(whence.InputError, match=r"is no torch function; name one such as torch.cumsum"):
         whence.handles(wrong)
 
@@ -462,7 +464,7 @@ def test_constants_among_the_steps_have_a_sample_too() -> None:
     cell = nn.LSTMCell(4, 4).double()
 
     def shifted(x: Tensor) -> Tensor:
-        state = None
+        state: Any = None
         inputs = torch.cat([torch.ones(2, 1, 4, dtype=x.dtype), x[:, :-1]], dim=1)
         for t in range(5):
             state = cell(inputs[:, t], state)

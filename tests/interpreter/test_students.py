@@ -7,6 +7,7 @@ from torch.testing import assert_close
 
 from tests.models import StudentLSTM, Tagger
 from whence import LRP, relevance
+from whence.equations import Stabiliser
 
 STYLES = ["one", "two", "eight", "matmul", "einsum", "addmm", "left", "detached"]
 
@@ -15,7 +16,7 @@ STYLES = ["one", "two", "eight", "matmul", "einsum", "addmm", "left", "detached"
 @pytest.mark.parametrize("delta", [0.0, 1.0])
 @pytest.mark.parametrize("stabiliser", ["shared", "absorbed"])
 @pytest.mark.parametrize(("batch", "steps"), [(1, 1), (3, 5), (4, 4)])
-def test_a_hand_written_cell_is_nn_lstm(style: str, delta: float, stabiliser: str, batch: int, steps: int) -> None:
+def test_a_hand_written_cell_is_nn_lstm(style: str, delta: float, stabiliser: Stabiliser, batch: int, steps: int) -> None:
     torch.manual_seed(batch + steps)
     lstm, fc = nn.LSTM(4, 7, batch_first=True).double(), nn.Linear(7, 3).double()
     plain = Tagger(lstm, "last", 3).double()

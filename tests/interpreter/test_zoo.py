@@ -1,5 +1,8 @@
 """Cells and networks of every kind: the books balance by every rule, and relevance is that of an independent derivation."""
 
+from collections.abc import Callable
+from typing import Any, cast
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,8 +16,9 @@ from tests.models.networks import NETWORKS
 from tests.oracle import detached
 from tests.strategies import SEEDS
 from whence import LRP
+from whence.equations import Product, Stabiliser
 
-PRODUCTS = ["all", "half", "prop", "abs"]
+PRODUCTS: list[Product] = ["all", "half", "prop", "abs"]
 EVERYTHING = {**ZOO, **NETWORKS}
 REFUSED = {
     ("minGRU, log space (logcumsumexp)", "all"): "no rule for torch.exp",
@@ -40,7 +44,7 @@ def made(name: str, seed: int, *, sizes: tuple[int, int, int] = (4, 4, 3)) -> nn
     epsilon=st.sampled_from([1e-3, 0.1]),
 )
 def test_the_books_balance(
-    name: str, product: str, seed: int, batch: int, steps: int, delta: float, stabiliser: str, epsilon: float
+    name: str, product: Product, seed: int, batch: int, steps: int, delta: float, stabiliser: Stabiliser, epsilon: float
 ) -> None:
     model = made(name, seed)
     x = torch.randn(batch, steps, 4, dtype=torch.float64)
@@ -67,7 +71,7 @@ BY_HAND = [
 
 
 @pytest.mark.parametrize(("name", "product"), BY_HAND)
-def test_relevance_is_that_of_autograd_with_replaced_slopes(name: str, product: str) -> None:
+def test_relevance_is_that_of_autograd_with_replaced_slopes(name: str, product: Product) -> None:
     model = made(name, 1, sizes=(4, 3, 2))
     x = torch.randn(2, 5, 4, dtype=torch.float64)
     if name.startswith("sLSTM") and product != "all":  # i − m is exactly zero where i is the running maximum m
@@ -172,12 +176,12 @@ def test_a_person_can_say_which_factor_is_the_gate() -> None:
         assert both.relevance[:, 1:].any()
         assert_close(both.relevance, same.relevance)
     with pytest.raises(whence.InputError, match=r"whence.gate marks a tensor, not a float"):
-        whence.gate(0.5)
+        whence.gate(cast(Any, 0.5))
     assert whence.gate(x) is x
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_a_softmax_at_the_end_is_refused_by_every_rule(product: str) -> None:
+def test_a_softmax_at_the_end_is_refused_by_every_rule(product: Product) -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(8, 3), nn.Softmax(-1)).double()
     with pytest.raises(whence.NoRuleError, match="before the softmax"):
         whence.relevance(model, torch.randn(2, 2, 4).double(), target=0, method=LRP(product=product))
@@ -218,7 +222,7 @@ def test_running_sums_are_sums() -> None:
     ],
 )
 @pytest.mark.parametrize("product", ["all", "half"])
-def test_more_that_gates_are_made_of(function: object, product: str) -> None:
+def test_more_that_gates_are_made_of(function: Callable[..., Any], product: Product) -> None:
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -240,7 +244,7 @@ def test_more_that_gates_are_made_of(function: object, product: str) -> None:
         (lambda x: _placed_twice(x), "several elements in one place"),
     ],
 )
-def test_what_would_be_silently_wrong_is_refused(function: object, message: str) -> None:
+def test_what_would_be_silently_wrong_is_refused(function: Callable[..., Any], message: str) -> None:
     class Model(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return function(x).sum(1)
