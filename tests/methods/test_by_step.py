@@ -1,6 +1,7 @@
 """One number for every step: the same as summing over the features, whatever the model, the method and the inputs."""
 
 import gc
+from typing import Any
 
 import pytest
 import torch
@@ -44,7 +45,7 @@ class Normed(nn.Module):
     "method", [LRP(), LRP(delta=1.0), LRP(stabiliser="absorbed"), LRP(product="half"), GradientXInput()], ids=str
 )
 @pytest.mark.parametrize("target", [1, "all"])
-def test_it_is_the_sum_over_the_features(model: nn.Module, method: LRP, target: int | str) -> None:
+def test_it_is_the_sum_over_the_features(model: nn.Module, method: LRP, target: Any) -> None:
     model, x = model.double(), torch.randn(3, 6, 4, dtype=torch.float64)
     whole = relevance(model, x, target=target, method=method)
     found = relevance(model, x, target=target, method=method, by_step=True)
@@ -56,14 +57,16 @@ def test_it_is_the_sum_over_the_features(model: nn.Module, method: LRP, target: 
 
 
 @pytest.mark.parametrize("target", [0, "all"])
-def test_packed_padded_and_embedded_inputs(target: int | str) -> None:
+def test_packed_padded_and_embedded_inputs(target: Any) -> None:
     sentences = [torch.randn(length, 4, dtype=torch.float64) for length in (2, 6, 3)]
     model = BiLSTM(4, 3, 5).double()
     packed = pack_sequence(sentences, enforce_sorted=False)
-    for inputs, more in ((packed, {}), (pad_sequence(sentences, batch_first=True), {"lengths": [2, 6, 3]})):
+    cases: list[Any] = [(packed, {}), (pad_sequence(sentences, batch_first=True), {"lengths": [2, 6, 3]})]
+    for inputs, more in cases:
         whole = relevance(model, inputs, target=target, **more).relevance
         found = relevance(model, inputs, target=target, by_step=True, **more).relevance
-        for one, other in zip(found, whole, strict=True) if isinstance(whole, tuple) and target == "all" else [(found, whole)]:
+        pairs: Any = zip(found, whole, strict=True) if isinstance(whole, tuple) and target == "all" else [(found, whole)]
+        for one, other in pairs:
             assert_close(
                 one if isinstance(one, Tensor) else one.data, (other if isinstance(other, Tensor) else other.data).sum(-1)
             )

@@ -1,6 +1,8 @@
 """Token ids, several inputs, all steps at once, contrasts, layers in the middle, and what states remember."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 
 import pytest
 import torch
@@ -80,7 +82,7 @@ def test_all_steps_of_a_ragged_batch() -> None:
         (("all", 1, 2), "is not"),
     ],
 )
-def test_steps_that_do_not_exist(target: object, message: str) -> None:
+def test_steps_that_do_not_exist(target: Any, message: str) -> None:
     with pytest.raises(whence.TargetError, match=message):
         whence.relevance(Tagger().double(), IDS, target=target)
 
@@ -389,12 +391,12 @@ def test_a_head_that_turns_the_sign_is_refused(head: nn.Module) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, x: whence.relevance(m, x, target=whence.contrast("predicted", 0)), "give two classes by number"),
+        (lambda m, x: whence.relevance(m, x, target=whence.contrast(cast(Any, "predicted"), 0)), "give two classes by number"),
         (lambda m, x: whence.relevance(m, x, target=0, at=m), "at is a Sequential; give the name of a layer, such as at='0'"),
         (lambda m, x: whence.relevance(m, x, target=0, memory=True), "the model has none"),
     ],
 )
-def test_what_was_meant_is_said(call: object, message: str) -> None:
+def test_what_was_meant_is_said(call: Callable[..., Any], message: str) -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(8, 3)).double()
     with pytest.raises(whence.WhenceError, match=message):
         call(model, torch.randn(2, 2, 4).double())
