@@ -1,5 +1,7 @@
 """nn.GRU and nn.RNN, with all their options, have the relevance of the same cell written by hand."""
 
+from typing import cast
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -34,7 +36,9 @@ class ByHand(nn.Module):
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> Tensor:
         layer = self.layer
-        w_ih, w_hh, b_ih, b_hh = layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0
+        w_ih, w_hh, b_ih, b_hh = cast(
+            list[Tensor], [layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0]
+        )
         h = torch.zeros(len(x), layer.hidden_size, dtype=x.dtype) if state is None else state[0]
         for t in range(x.shape[1]):
             from_x, from_h = x[:, t] @ w_ih.T + b_ih, h @ w_hh.T + b_hh

@@ -205,7 +205,8 @@ def test_what_a_killed_build_left_is_swept_away(home: Path) -> None:
     folder = library().parent
     for name, age in (("build-old", 7200), ("build-new", 0)):
         (folder / name).mkdir()
-        os.utime(folder / name, (time.time() - age,) * 2)
+        then = time.time() - age
+        os.utime(folder / name, (then, then))
     for each in folder.glob("*.so"):
         each.unlink()
     library()

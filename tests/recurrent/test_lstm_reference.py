@@ -11,6 +11,7 @@ from tests.models import BiLSTM, Tagger
 from tests.oracle import lstm as oracle
 from tests.oracle.bilstm import BiLSTM as OracleBiLSTM
 from whence import LRP, GradientXInput, SensitivityAnalysis, relevance
+from whence.equations import Stabiliser
 from whence.recurrent.lstm import reference
 from whence.recurrent.sequences import Packing, reverse
 from whence.recurrent.weights import lstm_weights
@@ -25,7 +26,7 @@ def oracle_weights(lstm: nn.LSTM, suffix: str = "l0") -> oracle.Weights:
 @pytest.mark.parametrize("steps", [1, 2, 9])
 @pytest.mark.parametrize("delta", [0.0, 1.0])
 @pytest.mark.parametrize("stabiliser", ["shared", "absorbed"])
-def test_the_reference_is_the_oracle(size: int, steps: int, delta: float, stabiliser: str) -> None:
+def test_the_reference_is_the_oracle(size: int, steps: int, delta: float, stabiliser: Stabiliser) -> None:
     torch.manual_seed(size + steps)
     lstm = nn.LSTM(size + 1, size).double()
     weights = lstm_weights(*lstm.parameters(), has_biases=True)
@@ -52,7 +53,8 @@ def test_the_papers_model_is_the_oracle_through_the_public_door(steps: int) -> N
     model = BiLSTM(5, 4, 3).double()
     twin = OracleBiLSTM(oracle_weights(model.lstm), oracle_weights(model.lstm, "l0_reverse"), model.fc.weight.detach().numpy())
     x = torch.randn(steps, 5, dtype=torch.float64)
-    for delta, stabiliser in ((0.0, "shared"), (1.0, "shared"), (0.0, "absorbed"), (0.5, "absorbed")):
+    cases: list[tuple[float, Stabiliser]] = [(0.0, "shared"), (1.0, "shared"), (0.0, "absorbed"), (0.5, "absorbed")]
+    for delta, stabiliser in cases:
         result = relevance(model, x[None], target=2, method=LRP(delta=delta, stabiliser=stabiliser))
         left, right, rest = twin.lrp(x.numpy(), 2, epsilon=1e-3, delta=delta, shared=stabiliser == "shared")
         assert_close(result.relevance[0], torch.from_numpy(left + right), rtol=1e-10, atol=1e-13)
@@ -65,8 +67,9 @@ def test_the_papers_model_is_the_oracle_through_the_public_door(steps: int) -> N
 
 def test_the_oracles_gradient_is_the_slope_of_its_score() -> None:
     generator = np.random.default_rng(0)
-    weights = [oracle.Weights.stacked(*(generator.normal(size=s) for s in ((12, 4), (12, 3), 12)), "ifgo") for _ in range(2)]
-    twin = OracleBiLSTM(*weights, generator.normal(size=(2, 6)))
+    sizes = ((12, 4), (12, 3), 12)
+    left, right = (oracle.Weights.stacked(*(generator.normal(size=s) for s in sizes), order="ifgo") for _ in range(2))
+    twin = OracleBiLSTM(left, right, generator.normal(size=(2, 6)))
     x = generator.normal(size=(3, 4))
     slope = np.zeros_like(x)
     for place in np.ndindex(*x.shape):

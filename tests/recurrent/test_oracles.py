@@ -10,8 +10,9 @@ import whence
 from tests.models import cells
 from tests.oracle import gru, lstm, rnn
 from whence import LRP
+from whence.equations import Product, Stabiliser
 
-PRODUCTS = ["all", "half", "prop", "abs"]
+PRODUCTS: list[Product] = ["all", "half", "prop", "abs"]
 SETTINGS = [(0.0, "shared"), (1.0, "shared"), (0.0, "absorbed"), (0.4, "absorbed")]
 
 
@@ -46,7 +47,7 @@ def close(found: Tensor, expected: np.ndarray) -> None:
 @pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize(("delta", "stabiliser"), SETTINGS)
 @pytest.mark.parametrize(("size", "steps"), [(1, 1), (3, 5), (7, 3)])
-def test_lstm(product: str, delta: float, stabiliser: str, size: int, steps: int) -> None:
+def test_lstm(product: Product, delta: float, stabiliser: Stabiliser, size: int, steps: int) -> None:
     torch.manual_seed(size + steps)
     model = Last(nn.LSTM(size + 1, size, batch_first=True), size).double()
     x = torch.randn(2, steps, size + 1, dtype=torch.float64)
@@ -63,16 +64,17 @@ def test_lstm(product: str, delta: float, stabiliser: str, size: int, steps: int
         close(result.absorbed["layer.initial_state"][b], np.array(r_h.sum() + r_c.sum()))
 
 
-def gru_weights(layer: nn.GRU) -> gru.Weights:
+def gru_weights(layer: nn.Module) -> gru.Weights:
     p = {name.removesuffix("_l0"): numbers(each) for name, each in layer.named_parameters()}
-    named = [dict(zip("rzn", np.split(p[key], 3), strict=True)) for key in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-    return gru.Weights(*named)
+    keys = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    U, W, bx, bh = (dict(zip("rzn", np.split(p[key], 3), strict=True)) for key in keys)
+    return gru.Weights(U, W, bx, bh)
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize(("delta", "stabiliser"), SETTINGS)
 @pytest.mark.parametrize(("size", "steps"), [(1, 1), (3, 5), (7, 3)])
-def test_gru(product: str, delta: float, stabiliser: str, size: int, steps: int) -> None:
+def test_gru(product: Product, delta: float, stabiliser: Stabiliser, size: int, steps: int) -> None:
     torch.manual_seed(size + steps)
     model = Last(nn.GRU(size + 1, size, batch_first=True), size).double()
     x, h0 = torch.randn(2, steps, size + 1, dtype=torch.float64), torch.randn(1, 2, size, dtype=torch.float64)
@@ -92,7 +94,7 @@ def test_gru(product: str, delta: float, stabiliser: str, size: int, steps: int)
 @pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize(("delta", "stabiliser"), SETTINGS)
 @pytest.mark.parametrize("reset_after", [True, False])
-def test_gru_by_hand_in_both_conventions(product: str, delta: float, stabiliser: str, reset_after: bool) -> None:
+def test_gru_by_hand_in_both_conventions(product: Product, delta: float, stabiliser: Stabiliser, reset_after: bool) -> None:
     torch.manual_seed(3)
     model = cells.GRU(4, 3, 1, reset_after=reset_after).double()
     model.head = nn.Linear(3, 1, bias=False).double()
@@ -119,7 +121,7 @@ def test_gru_by_hand_in_both_conventions(product: str, delta: float, stabiliser:
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize(("delta", "stabiliser"), SETTINGS)
 @pytest.mark.parametrize(("size", "steps"), [(1, 1), (3, 5)])
-def test_rnn(nonlinearity: str, delta: float, stabiliser: str, size: int, steps: int) -> None:
+def test_rnn(nonlinearity: str, delta: float, stabiliser: Stabiliser, size: int, steps: int) -> None:
     torch.manual_seed(size + steps)
     model = Last(nn.RNN(size + 1, size, nonlinearity=nonlinearity, batch_first=True), size).double()
     x, h0 = torch.randn(2, steps, size + 1, dtype=torch.float64), torch.randn(1, 2, size, dtype=torch.float64)

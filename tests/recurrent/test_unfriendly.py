@@ -3,7 +3,7 @@
 import gc
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -112,7 +112,7 @@ def test_what_is_written_over_later_changes_nothing(layer: str, what: str, setti
 
 @pytest.mark.parametrize("target", [0, "all"])
 @pytest.mark.parametrize("steps", [1, 3])
-def test_a_single_sample_by_step_has_balanced_books(target: int | str, steps: int) -> None:
+def test_a_single_sample_by_step_has_balanced_books(target: Any, steps: int) -> None:
     model = Loop("lstm").double()
     model.cell = nn.LSTM(5, 4, batch_first=True).double()
     model.forward = lambda x: model.head(model.cell(x)[0][:, -1])  # type: ignore[method-assign]
@@ -131,7 +131,7 @@ def test_weights_that_are_stored_with_the_other_sign() -> None:
     torch.manual_seed(0)
     model = Promoted(nn.LSTM, "cat").double()
     expected = relevance(model, x := torch.randn(2, 3, 5, dtype=torch.float64), target=0).relevance
-    turned = torch._neg_view(-model.layer.weight_hh_l0.detach())
+    turned = cast(Any, torch)._neg_view(-cast(Tensor, model.layer.weight_hh_l0).detach())
     model.layer.weight_hh_l0 = nn.Parameter(turned)
     assert_close(relevance(model, x, target=0).relevance, expected)
 
@@ -219,7 +219,9 @@ def test_a_layer_without_rows() -> None:
 def test_an_input_that_is_stored_with_the_other_sign_and_a_stabiliser_that_is_all_but_none() -> None:
     x, arriving, rule = torch.randn(3, 2, 5), [torch.ones(1, 2, 2, 4)], LRP(epsilon=0.1).rule
     expected = gru_layer({}, x).relevance(None, arriving, rule).x
-    assert_close(gru_layer({}, torch._neg_view(-x)).relevance(None, arriving, rule).x, expected, rtol=1e-4, atol=1e-4)
+    assert_close(
+        gru_layer({}, cast(Any, torch)._neg_view(-x)).relevance(None, arriving, rule).x, expected, rtol=1e-4, atol=1e-4
+    )
     assert gru_layer({}, x).relevance(None, arriving, LRP(epsilon=1e-40).rule).x.isfinite().all()
 
 
