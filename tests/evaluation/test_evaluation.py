@@ -1,6 +1,7 @@
 """What is measured on explanations: deletion, position, ranking, words, bands."""
 
 from fractions import Fraction
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -152,7 +153,7 @@ def test_a_deletion_curve_refuses_what_does_not_fit() -> None:
 
 
 def test_numbers_of_other_libraries_are_targets() -> None:
-    for target in (np.int64(2), np.array([2, 1]), torch.tensor([2, 1])):
+    for target in cast(list[Any], [np.int64(2), np.array([2, 1]), torch.tensor([2, 1])]):
         assert whence.explain(BAG, [("a",), ("b",)], target=target)[0].target == "z"
     with pytest.raises(whence.TargetError, match="there is no class b"):
         whence.explain(BAG, [("a",)], target=b"x")
@@ -204,6 +205,6 @@ def test_texts_that_are_cut_already_and_a_target_for_each() -> None:
         ([()], 0, r"text 1 is empty"),
     ],
 )
-def test_what_cannot_be_explained_is_said(texts: list[tuple[str, ...]], target: object, message: str) -> None:
+def test_what_cannot_be_explained_is_said(texts: list[tuple[str, ...]], target: Any, message: str) -> None:
     with pytest.raises(whence.WhenceError, match=message):
         whence.explain(BAG, texts, target=target)
