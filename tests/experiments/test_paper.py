@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -261,7 +261,7 @@ def test_a_model_without_relevance_and_with_odd_class_names(treebank: Path, tmp_
     pipeline = whence.load("sst-bilstm")
     module = copy.deepcopy(pipeline.module)
     with torch.no_grad():
-        module.head.weight.zero_()
+        cast(Any, module).head.weight.zero_()
     names = ("$\\frac$", "<b>", "$5 to $10", "\u202e", "x" * 300)
     odd = whence.Pipeline(module, pipeline.tokenizer, pipeline.vocabulary, names, "odd")
     results = whence.experiments.run(sst=treebank, output=tmp_path / "paper", model=odd)

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from whence import LRP, GradientXInput
-from whence.data.toy import sums
+from whence.data.toy import Task, sums
 from whence.experiments.toy import faithfulness, trained
 
 
 @pytest.mark.parametrize("task", ["add", "subtract"])
-def test_lrp_finds_the_numbers(task: str) -> None:
+def test_lrp_finds_the_numbers(task: Task) -> None:
     models = trained(task, 3)
     found = faithfulness(models, task, LRP())
     sign = 1 if task == "add" else -1
