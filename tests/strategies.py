@@ -79,11 +79,12 @@ def lstm_cases(draw: st.DrawFn) -> Case:
     x = torch.randn(shape, dtype=torch.float64) * draw(st.sampled_from([1.0, 10.0]))
     if draw(st.booleans()):
         x[torch.rand(shape) < 0.3] = 0
-    args = ()
+    args: tuple[tuple[Tensor, Tensor], ...] = ()
     if draw(st.booleans()):
         rows = options["num_layers"] * (2 if options["bidirectional"] else 1)
         sizes = [options["proj_size"] or hidden, hidden]
-        args = (tuple(torch.randn(*((rows, s) if unbatched else (rows, batch, s)), dtype=torch.float64) for s in sizes),)
+        h0, c0 = (torch.randn(*((rows, s) if unbatched else (rows, batch, s)), dtype=torch.float64) for s in sizes)
+        args = ((h0, c0),)
     target = draw(st.integers(0, classes - 1))
     chosen = (draw(st.integers(0, steps - 1)), target) if head == "all" else target
     return Case(model, x, args, chosen, samples_first=options["batch_first"])

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -119,7 +119,7 @@ def test_lengths_of_what_has_none(model: BiLSTM, x: Tensor) -> None:
         (lambda output: 1.0, "the target callable returned a float; it must return one number per sample"),
     ],
 )
-def test_wrong_targets(model: BiLSTM, x: Tensor, target: object, message: str, method: LRP) -> None:
+def test_wrong_targets(model: BiLSTM, x: Tensor, target: Any, message: str, method: LRP) -> None:
     with pytest.raises(TargetError, match=message):
         relevance(model, x, target=target, method=method)
 
@@ -146,7 +146,7 @@ def test_token_ids_want_an_embedding_first(model: BiLSTM, dtype: torch.dtype) ->
 
 def test_inputs_that_are_no_tensors(model: BiLSTM) -> None:
     with pytest.raises(InputError, match="inputs holds a list; give a float tensor, or a tuple of float tensors"):
-        relevance(model, [[1.0]], target=0)
+        relevance(model, cast(Any, [[1.0]]), target=0)
     with pytest.raises(InputError, match="inputs is an empty tuple"):
         relevance(model, (), target=0)
 
@@ -163,7 +163,7 @@ def test_inputs_that_are_no_tensors(model: BiLSTM) -> None:
         ({"product": "sum"}, "product is 'sum'"),
     ],
 )
-def test_wrong_settings(settings: dict[str, float], message: str) -> None:
+def test_wrong_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         LRP(**settings)
 
@@ -198,22 +198,22 @@ def test_a_users_own_error_is_passed_on(x: Tensor) -> None:
 
 
 def test_wrong_kinds_of_arguments(model: BiLSTM, x: Tensor) -> None:
-    for method in ("lpr", LRP, None.__class__):
+    for method in cast(list[Any], ["lpr", LRP, None.__class__]):
         with pytest.raises(InputError, match=r"give a method with its settings, such as method=whence.LRP\(\)"):
             relevance(model, x, target=0, method=method)
     with pytest.raises(InputError, match=r"model is a function; it must be a torch.nn.Module"):
-        relevance(lambda x: x, x, target=0)
-    for lengths in (5, [2.7, 3.0], "66", torch.tensor([[6], [6]]), [True, 6]):
+        relevance(cast(Any, lambda x: x), x, target=0)
+    for lengths in cast(list[Any], [5, [2.7, 3.0], "66", torch.tensor([[6], [6]]), [True, 6]]):
         with pytest.raises(InputError, match="give one whole number per sample"):
             relevance(model, x, target=0, lengths=lengths)
     with pytest.raises(InputError, match="a tuple that holds a PackedSequence"):
-        relevance(model, (pack_sequence([x[0], x[1]]),), target=0)
+        relevance(model, cast(Any, (pack_sequence([x[0], x[1]]),)), target=0)
     with pytest.raises(InputError, match="sparse, nested or without numbers"):
         relevance(model, x.to_sparse(), target=0)
     with pytest.raises(InputError, match="args is a tuple of further arguments"):
-        relevance(model, x, target=0, args=None)
+        relevance(model, x, target=0, args=cast(Any, None))
     with pytest.raises(InputError, match="epsilon is '1'; it must be a number"):
-        LRP(epsilon="1")
+        LRP(epsilon=cast(Any, "1"))
     with pytest.raises(TargetError, match="it must return one number per sample"):
         relevance(model, x, target=lambda output: output.sum())
     with pytest.raises(TargetError, match=r"sample 1, of length 2: time step 3 does not exist"):
@@ -235,14 +235,14 @@ def test_modules_that_cannot_be_followed(x: Tensor) -> None:
 def test_a_mask_of_infinities_may_be_a_buffer(model: BiLSTM, x: Tensor) -> None:
     model.register_buffer("mask", torch.full((3, 3), -math.inf).triu(1))
     relevance(model, x, target=0).check()
-    model.mask[0, 0] = math.nan
+    cast(Tensor, model.mask)[0, 0] = math.nan
     with pytest.raises(WeightsError, match=r"mask\[0, 0\] is nan"):
         relevance(model, x, target=0)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_compiled_model_is_explained_as_the_original(model: BiLSTM, x: Tensor) -> None:
-    compiled = torch.compile(model)
+    compiled = cast(nn.Module, torch.compile(model))
     assert relevance(compiled, x, target=0).relevance.equal(relevance(model, x, target=0).relevance)
 
 

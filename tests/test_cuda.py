@@ -1,6 +1,7 @@
 """The same on a GPU as on the CPU, in evaluation mode, with cuDNN as it is."""
 
 import importlib
+from typing import Any
 
 import pytest
 import torch
@@ -26,12 +27,13 @@ def test_the_gpu_gives_the_cpus_relevance(method: LRP) -> None:
     stacked = (
         Tagger(nn.LSTM(8, 6, num_layers=2, batch_first=True, proj_size=3, dropout=0.5), "mean", 2, deep=True).double().eval()
     )
-    for case, inputs, more in (
+    cases: list[tuple[nn.Module, Any, dict[str, Any]]] = [
         (model, padded, {"lengths": [3, 7, 1, 7]}),
         (model, pack_sequence(sentences, enforce_sorted=False), {}),
         (stacked, padded, {}),
         (stacked.train(), padded, {}),
-    ):
+    ]
+    for case, inputs, more in cases:
         expected = relevance(case, inputs, target=1, method=method, **more)
         found = relevance(case.cuda(), inputs.cuda(), target=1, method=method, **more)
         case.cpu()

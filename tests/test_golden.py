@@ -1,6 +1,7 @@
 """The reference numbers of the paper's own weights, met through the public door on plain PyTorch modules."""
 
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -79,7 +80,7 @@ def test_lrp_of_the_bidirectional_layer_is_both_encoders(reference: Path, varian
     model = reference_model(reference, BiLSTM).to(dtype)
     padded = torch.nn.utils.rnn.pad_sequence(xs, batch_first=True).to(dtype)
     result = whence.relevance(
-        model, padded, target=golden["target"], method=METHODS[variant], lengths=golden["length"].tolist()
+        model, padded, target=cast(Any, golden["target"]), method=METHODS[variant], lengths=golden["length"].tolist()
     )
     words = [r[:size].sum(-1) for r, size in zip(result.relevance, golden["length"], strict=True)]
     assert_golden(words, golden[f"{variant}_left"] + golden[f"{variant}_right"], dtype)

@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -63,7 +63,7 @@ def test_an_explanation_leaves_no_trace(method: LRP) -> None:
 def test_an_exception_leaves_no_trace(method: LRP) -> None:
     model = make_model().train()
     x = torch.randn(2, 5, 4, dtype=torch.float64)
-    handle = model.fc[2].register_forward_hook(lambda *_: (_ for _ in ()).throw(KeyError("user's own")))
+    handle = cast(nn.Sequential, model.fc)[2].register_forward_hook(lambda *_: (_ for _ in ()).throw(KeyError("user's own")))
     before = state_of(model)
     with pytest.raises(KeyError, match="user's own"):
         relevance(model, x, target=0, method=method)
@@ -84,7 +84,7 @@ def raising(message: str) -> Callable[[Any], Tensor]:
 
 def test_an_operation_without_a_rule_leaves_no_trace() -> None:
     model = make_model().train()
-    model.fc[2].forward = lambda x: torch.logcumsumexp(x, -1)
+    cast(nn.Sequential, model.fc)[2].forward = lambda input: torch.logcumsumexp(input, -1)
     before = state_of(model)
     with pytest.raises(NoRuleError, match=r"logcumsumexp \(called in 'fc.2'\)"):
         relevance(model, torch.randn(2, 5, 4, dtype=torch.float64), target=0)

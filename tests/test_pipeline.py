@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ import whence
 from whence.errors import InputError, ModelError, TargetError, WeightsError
 from whence.methods.forward import Forward
 from whence.methods.method import Method, Question
-from whence.models.classifier import Architecture, RecurrentClassifier
+from whence.models.classifier import Architecture, Cell, RecurrentClassifier
 from whence.models.pipeline import Pipeline, fingerprint, load_pipeline
 from whence.text.tokenizer import CharacterTokenizer, TreebankTokenizer
 from whence.text.vocabulary import Vocabulary
@@ -31,7 +32,7 @@ TEXTS = ["Not a good film.", "bad", "Not   bad… é <b>", "good good good good 
 METHODS = [whence.LRP(), whence.LRP(delta=1.0), whence.SensitivityAnalysis(), whence.GradientXInput()]
 
 
-def make(cell: str = "lstm") -> Pipeline:
+def make(cell: Cell = "lstm") -> Pipeline:
     torch.manual_seed(0)
     vocabulary = Vocabulary(WORDS)
     module = RecurrentClassifier(Architecture(len(vocabulary), 3, cell, 5, 4))
@@ -42,7 +43,7 @@ def make(cell: str = "lstm") -> Pipeline:
 @pytest.mark.parametrize(
     "method", [whence.LRP(), whence.LRP(delta=1.0), whence.SensitivityAnalysis(), whence.GradientXInput()], ids=str
 )
-def test_a_text_is_explained_the_same_alone_and_in_a_batch(cell: str, method: whence.LRP) -> None:
+def test_a_text_is_explained_the_same_alone_and_in_a_batch(cell: Cell, method: whence.LRP) -> None:
     pipeline = make(cell)
     together = whence.explain(pipeline, TEXTS, method=method)
     for text, explanation in zip(TEXTS, together, strict=True):
@@ -81,12 +82,12 @@ def test_an_empty_text_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="text 2 is empty"):
         whence.explain(make(), ["good", text])
     with pytest.raises(InputError, match="text 1 is a int; give a string"):
-        whence.explain(make(), [3])
+        whence.explain(make(), cast(Any, [3]))
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
 @pytest.mark.parametrize("method", [whence.LRP(), whence.GradientXInput()], ids=str)
-def test_the_directions_add_up(cell: str, method: whence.LRP) -> None:
+def test_the_directions_add_up(cell: Cell, method: whence.LRP) -> None:
     for explanation in whence.explain(make(cell), TEXTS, encoders=True, method=method):
         left, right = explanation.encoders
         assert [a + b for a, b in zip(left, right, strict=True)] == pytest.approx(explanation.relevance, abs=1e-6)
@@ -140,11 +141,11 @@ def test_a_module_of_the_users_own() -> None:
         whence.explain(Pipeline(nn.Linear(1, 1), TreebankTokenizer(), Vocabulary(WORDS), ("a",)), "good")
     with pytest.raises(ModelError, match=r"nn.Embedding has 9 rows for a vocabulary of 10 tokens"):
         whence.explain(Pipeline(OwnModel(), TreebankTokenizer(), Vocabulary([*WORDS, "more"]), ("a", "b")), "good")
-    for wrong in ("lpr", whence.LRP):
+    for wrong in cast(list[Any], ["lpr", whence.LRP]):
         with pytest.raises(InputError, match=r"such as method=whence.LRP\(\)"):
             whence.explain(pipeline, "good", method=wrong)
     with pytest.raises(InputError, match="texts is a NoneType"):
-        whence.explain(pipeline, None)
+        whence.explain(pipeline, cast(Any, None))
     with pytest.raises(ModelError, match="a OwnModel cannot be saved"):
         pipeline.save("nowhere")
 
@@ -164,7 +165,7 @@ def test_a_saved_pipeline_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-def test_loading_changes_no_bit_of_the_weights_and_draws_nothing(tmp_path: Path, cell: str) -> None:
+def test_loading_changes_no_bit_of_the_weights_and_draws_nothing(tmp_path: Path, cell: Cell) -> None:
     pipeline = make(cell)
     pipeline.save(tmp_path)
     before = torch.get_rng_state()
@@ -178,7 +179,7 @@ def test_loading_changes_no_bit_of_the_weights_and_draws_nothing(tmp_path: Path,
     assert whence.explain(again, TEXTS) == [replace(each, model=again.name) for each in whence.explain(pipeline, TEXTS)]
 
 
-def edited(path: Path, change: Callable[[dict], object]) -> None:
+def edited(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     config = json.loads(path.read_text())
     change(config)
     path.write_text(json.dumps(config))
@@ -341,7 +342,7 @@ def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFact
 
 
 def test_classes_must_be_different_names() -> None:
-    for wrong in (("a", "a"), (1, 2), ()):
+    for wrong in cast(list[Any], [("a", "a"), (1, 2), ()]):
         with pytest.raises(ModelError, match="give different names, one for each score"):
             Pipeline(OwnModel(), TreebankTokenizer(), Vocabulary(WORDS), wrong)
 
@@ -356,7 +357,7 @@ def test_numbers_that_are_not_finite_are_refused() -> None:
     with pytest.raises(InputError, match=r"the relevance is not finite: with epsilon = 1e\+308"):
         whence.explain(make(), "good film", method=whence.LRP(epsilon=1e308))
     broken = make()
-    torch.nn.init.constant_(broken.module.head.weight, float("inf"))
+    torch.nn.init.constant_(cast(RecurrentClassifier, broken.module).head.weight, float("inf"))
     with pytest.raises(WeightsError, match=r"head.weight\[0, 0\] is inf"):
         whence.explain(broken, "good film")
 

@@ -42,7 +42,7 @@ class Tagger(nn.Module):
         self.head = head
         width = (lstm.proj_size or lstm.hidden_size) * (2 if lstm.bidirectional else 1)
         if deep:
-            self.fc: nn.Module = nn.Sequential(
+            self.fc: nn.Sequential | nn.Linear = nn.Sequential(
                 nn.LayerNorm(width), nn.Linear(width, 6), nn.GELU(), nn.Dropout(0.5), nn.Linear(6, 4), nn.Tanh(),
                 nn.Linear(4, 3), nn.ReLU(inplace=True), nn.Linear(3, classes),
             )  # fmt: skip

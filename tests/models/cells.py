@@ -5,6 +5,7 @@ normalisers), the cell says so with `whence.gate`, which changes nothing.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -302,7 +303,7 @@ class LoopedCell(Cell):
         self.cell = cell(embedding, hidden)
 
     def states(self, x: Tensor) -> Tensor:
-        state = None
+        state: Any = None
         for x_t in x.unbind(1):
             state = self.cell(x_t, state)
         return state[0] if isinstance(state, tuple) else state

@@ -1,6 +1,7 @@
 """Whole networks around recurrent layers, as people write them: each reads (B, T, E) and gives scores (B, C)."""
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -78,8 +79,8 @@ class ConvFront(nn.Module):
     def __init__(self, embedding: int, hidden: int, classes: int) -> None:
         super().__init__()
         self.conv, self.norm = nn.Conv1d(embedding, hidden, 3, padding=1), nn.BatchNorm1d(hidden)
-        self.norm.running_mean.normal_()
-        self.norm.running_var.uniform_(0.5, 2)
+        cast(Tensor, self.norm.running_mean).normal_()
+        cast(Tensor, self.norm.running_var).uniform_(0.5, 2)
         self.lstm, self.out = nn.LSTM(hidden, hidden, batch_first=True), nn.Linear(hidden, classes)
 
     def forward(self, x: Tensor) -> Tensor:

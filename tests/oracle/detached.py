@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-PASSED = {"tanh", "relu", "gelu", "silu", "softplus", "logsigmoid", "log_sigmoid", "exp", "sqrt", "rsqrt", "reciprocal", "log"}
-PASSED |= {"sigmoid", "softmax", "abs", "clamp"}
+PASSED = {"tanh", "relu", "gelu", "silu", "softplus", "logsigmoid", "log_sigmoid", "exp", "sqrt", "rsqrt", "reciprocal", "log",
+          "sigmoid", "softmax", "abs", "clamp"}  # fmt: skip
 GATES = {"sigmoid", "softmax"}
 MOVES = {"chunk", "split", "unbind", "getitem", "unsqueeze", "squeeze", "expand", "transpose", "permute", "view", "reshape",
          "select", "cumprod", "flatten", "masked_fill", "unflatten"}  # fmt: skip
@@ -98,7 +98,7 @@ class Slopes(TorchFunctionMode):
             return a.detach() * b if gates[0] else a * b.detach()
         x, y = a.detach(), b.detach()
         part = {"half": torch.full_like(x * y, 0.5), "prop": ratio(x, x + y)}
-        share = part.get(self.product) if self.product in part else ratio(x.abs() + 0 * y, x.abs() + y.abs())
+        share = part[self.product] if self.product in part else ratio(x.abs() + 0 * y, x.abs() + y.abs())
         result = share * a * y + (1 - share) * x * b
         return self.mark(result) if all(gates) else result
 

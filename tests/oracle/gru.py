@@ -74,7 +74,7 @@ def lrp(
             back = weighted(lower, both, w.bx["n"] + w.bh["n"], s["a_n"], r_n, n=embedding + hidden, **settings)
             r_x[t] += back[:embedding]
             for j in range(hidden):
-                r_gate["r"][j], more = split(s["r"][j], before[j], back[embedding + j], product=product, **settings)
+                r_gate["r"][j], more = split(s["r"][j], before[j], float(back[embedding + j]), product=product, **settings)
                 r_before[j] += more
         for gate, r_a in r_gate.items():
             lower, both = np.concatenate([x[t], before]), np.concatenate([w.U[gate], w.W[gate]], axis=1)
