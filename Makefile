@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check style types floors fast bench format clean
 
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
@@ -18,14 +18,24 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints
 demo: .venv/.demo  ## explain a few sequences on the terminal
 	$(BIN)/python examples/demo.py
 
-test: check  ## everything CI runs: the checks and all tests
+test: style types floors  ## everything CI runs: the checks and all tests
 	$(BIN)/python -m pytest -n 2
 
-check: .venv/.installed  ## format, lint, types, floors
+check:  ## format, lint, types, floors and the fast tests, in under a minute; two at a time
+	$(MAKE) --no-print-directory -j 2 types style floors fast
+
+style: .venv/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+types: .venv/.installed
 	$(BIN)/pyright
+
+floors: .venv/.installed
 	$(BIN)/lint-imports
+
+fast: .venv/.installed  ## the tests that take moments; tests/conftest.py lists those that take long
+	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
 bench: .venv/.installed  ## what an explanation costs, as a ratio to the prediction
 	$(BIN)/whence bench

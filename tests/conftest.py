@@ -16,6 +16,30 @@ settings.register_profile("whence", deadline=None, derandomize=True, print_blob=
 settings.load_profile("whence")
 torch.set_num_threads(1)
 
+TESTS = Path(__file__).parent
+
+# Files and folders whose tests take long; single ones are marked where they stand. `make check` leaves both out.
+SLOW = """
+    cli data experiments test_batches.py test_bundled.py test_cuda.py test_docs.py test_interrupts.py
+    interpreter/test_zoo.py methods/test_lrp_laws.py
+    recurrent/test_compiling.py recurrent/test_kernel_cache.py recurrent/test_paths.py recurrent/test_unfriendly.py
+""".split()
+
+
+def pytest_configure() -> None:
+    """Refuse a list of slow tests that is out of date."""
+    gone = [name for name in SLOW if not (TESTS / name).exists()]
+    if gone:
+        raise pytest.UsageError(f"tests/conftest.py lists {', '.join(gone)} in SLOW, which is not there; mend the list")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow tests."""
+    for item in items:
+        if any(item.path.is_relative_to(TESTS / name) for name in SLOW):
+            item.add_marker("slow")
+
+
 REFERENCE = Path(os.environ.get("WHENCE_REFERENCE", Path(__file__).parents[2] / "shared" / "data" / "reference"))
 
 

@@ -240,6 +240,7 @@ def test_a_mask_of_infinities_may_be_a_buffer(model: BiLSTM, x: Tensor) -> None:
         relevance(model, x, target=0)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_compiled_model_is_explained_as_the_original(model: BiLSTM, x: Tensor) -> None:
     compiled = cast(nn.Module, torch.compile(model))

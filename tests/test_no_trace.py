@@ -135,6 +135,7 @@ class Refusing(nn.Module):
         return self.fc(h)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["no rule", "a product", "mixed", "shapes", "user's own", "target", "nothing", "axis"])
 def test_a_call_leaves_no_reference_cycle(how: str) -> None:
     """Otherwise its memory waits for the garbage collector, which may come at any moment, in any thread."""

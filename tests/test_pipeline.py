@@ -253,6 +253,7 @@ def test_a_broken_pipeline_is_refused(tmp_path: Path, spoil: Callable[[Path], ob
         load_pipeline(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_same_name_very_often_is_refused_soon(tmp_path: Path) -> None:
     make().save(tmp_path)
     content = (tmp_path / "model.safetensors").read_bytes()
@@ -320,6 +321,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
 SAVED: dict[str, bytes] = {}
 
 
+@pytest.mark.slow
 @settings(max_examples=1000)
 @given(data=st.data())
 def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
