@@ -8,9 +8,10 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from whence import LRP
-from whence.interpreter.rules.recurrence import GRU, LSTM
-from whence.recurrent import compiled, native
+from whence.interpreter.recurrence import GRU, LSTM
 from whence.recurrent.directions import DirectionsLayer
+from whence.recurrent.native import compiled
+from whence.recurrent.native import layer as native
 from whence.recurrent.weights import gru_weights, lstm_weights
 
 PRECISIONS = [torch.float32, torch.float64]

@@ -16,8 +16,8 @@ import torch, triton
 from torch import nn
 from triton.backends.compiler import GPUTarget
 from whence import LRP
-from whence.interpreter.rules.recurrence import GRU, LSTM
-from whence.recurrent.gpu import layer, packed, parts, product
+from whence.interpreter.recurrence import GRU, LSTM
+from whence.recurrent.triton import layer, packed, parts, product
 from whence.recurrent.weights import by_layer
 
 cell, hidden, batch, kind, memory = sys.argv[1], *map(int, sys.argv[2:])

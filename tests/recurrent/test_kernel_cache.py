@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from whence.recurrent import cache, compiled
+from whence.recurrent.native import cache, compiled
 
 SOURCE = "gru/steps.c"
 NOBODY = 65534
@@ -99,7 +99,7 @@ def test_a_kernel_that_another_user_planted_is_not_loaded(home: Path, what: str,
     for each in (first, first.with_suffix(".sha256")) if what == "file" else (first.parent,):
         os.chown(each, NOBODY, NOBODY)
     script = (
-        "import torch; from whence.recurrent import compiled; found = compiled.built('gru/steps.c', torch.float32);"
+        "import torch; from whence.recurrent.native import compiled; found = compiled.built('gru/steps.c', torch.float32);"
         "print(hasattr(found.library, 'planted'), found.reason)"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -14,10 +14,12 @@ from torch.testing import assert_close
 
 import whence
 from whence import LRP
-from whence.interpreter.rules.recurrence import GRU, LSTM
-from whence.recurrent import compiled, dispatch, native
+from whence.interpreter.recurrence import GRU, LSTM
+from whence.recurrent import dispatch
 from whence.recurrent.directions import DirectionsLayer
-from whence.recurrent.gpu import grid
+from whence.recurrent.native import compiled
+from whence.recurrent.native import layer as native
+from whence.recurrent.triton import grid
 from whence.recurrent.weights import LSTMWeights, lstm_weights
 
 METHODS = [LRP(), LRP(delta=1.0), LRP(epsilon=0.1, delta=0.4, stabiliser="absorbed"), LRP(stabiliser="absorbed")]
@@ -122,7 +124,7 @@ class Case:
 def gpu_layer() -> Any:
     """The layer by Triton kernels, which the interpreter runs on the CPU."""
     pytest.importorskip("triton")
-    found = importlib.import_module("whence.recurrent.gpu.layer")
+    found = importlib.import_module("whence.recurrent.triton.layer")
     if not found.IS_INTERPRETED:
         pytest.skip("there is a GPU: tests/test_cuda.py runs the kernels on it")
     return found
@@ -213,7 +215,7 @@ def test_triton_with_one_direction_and_numbers_that_count_in_64_bits(
 ) -> None:
     gpu_layer()
     for part in ("layer", "packed", "product"):
-        monkeypatch.setattr(importlib.import_module(f"whence.recurrent.gpu.{part}"), "LARGE", 0)
+        monkeypatch.setattr(importlib.import_module(f"whence.recurrent.triton.{part}"), "LARGE", 0)
     Case(cell, (5, hidden, 4, 3), torch.float32).one_way().check(LRP(epsilon=0.1), "triton", 1e-4)
 
 
@@ -283,7 +285,7 @@ def test_triton_keeps_a_huge_unit_of_a_first_state_apart_in_small_layers(cell: s
 @pytest.mark.parametrize("size", [1, 7, 300])
 def test_numbers_in_halves(size: int) -> None:
     gpu_layer()
-    parts = importlib.import_module("whence.recurrent.gpu.parts")
+    parts = importlib.import_module("whence.recurrent.triton.parts")
     generator = torch.Generator().manual_seed(size)
     numbers = torch.randn(7, size, generator=generator) * torch.tensor([1.0, 1e-3, 1e30, 1e-25, 3e4, 0.0, 1.0])[:, None]
     numbers[6, -1] = torch.inf
@@ -383,7 +385,7 @@ def test_loading_a_kernel_leaves_the_processors_numbers_alone() -> None:
     """In a process of its own: a library linked with -ffast-math would make the smallest numbers zero everywhere."""
     code = """
 import numpy as np, torch
-from whence.recurrent.compiled import built
+from whence.recurrent.native.compiled import built
 for source in ("lstm/steps.c", "gru/steps.c"):
     for dtype in (torch.float32, torch.float64):
         built(source, dtype)

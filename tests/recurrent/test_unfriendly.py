@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from whence import LRP, InputError, NoRuleError, explain, load, relevance
-from whence.interpreter.rules.recurrence import GRU
-from whence.recurrent import buffers, compiled, dispatch
+from whence.interpreter.recurrence import GRU
+from whence.recurrent import dispatch
+from whence.recurrent.native import buffers, compiled
 from whence.recurrent.weights import gru_weights
 
 

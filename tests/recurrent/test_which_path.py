@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from whence.recurrent import dispatch
-from whence.recurrent.compiled import is_off
+from whence.recurrent.native.compiled import is_off
 from whence.recurrent.weights import lstm_weights
 
 WEIGHTS = lstm_weights(*nn.LSTM(4, 3).parameters(), has_biases=True)

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from whence.equations import Product, Rules
-from whence.recurrent.compiled import PRECISIONS, is_off
 from whence.recurrent.directions import DirectionsLayer
-from whence.recurrent.gpu.grid import grid_for, processors, programs_that_meet
 from whence.recurrent.layer import Layer, SweptLayer
-from whence.recurrent.native import NativeLayer, kernels
+from whence.recurrent.native.compiled import PRECISIONS, is_off
+from whence.recurrent.native.layer import NativeLayer, kernels
+from whence.recurrent.triton.grid import grid_for, processors, programs_that_meet
 from whence.recurrent.weights import GRUWeights, LSTMWeights
 
 LARGEST_STATE, LARGEST_SUM = 2.0**10, 2.0**18  # of which 2⁻⁴⁰ is nothing beside 1
@@ -150,7 +150,7 @@ def run_layer(
         return Chosen(layer, lambda _x, _states: layer, x, states)
     with torch.no_grad(), _on(x.device):
         if chosen == "triton":
-            from whence.recurrent.gpu.layer import TritonLayer  # only here: it needs Triton
+            from whence.recurrent.triton.layer import TritonLayer  # only here: it needs Triton
 
             return Chosen(TritonLayer(x, weights, states, lengths), slow, x, states)
         quick = NativeLayer(x, weights, states, lengths) if chosen == "compiled" else slow(x, states, plainly=True)

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from whence.equations import Rules
-from whence.recurrent.buffers import borrow, give_back
-from whence.recurrent.compiled import Built, built
 from whence.recurrent.layer import SweptLayer
+from whence.recurrent.native.buffers import borrow, give_back
+from whence.recurrent.native.compiled import Built, built
 from whence.recurrent.weights import GRUWeights, LSTMWeights
 
 TAPE = 256 * 2**20  # bytes that a tape may take before it is made again in segments

@@ -13,8 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from whence.recurrent.gpu.grid import LARGE
-from whence.recurrent.gpu.parts import Parts, coarse, halved
+from whence.recurrent.triton.grid import LARGE
+from whence.recurrent.triton.parts import Parts, coarse, halved
 from whence.recurrent.weights import GRUWeights, LSTMWeights
 
 BLOCK = 1024

@@ -8,9 +8,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from whence.recurrent.gpu.grid import LARGE, tiles_for
-from whence.recurrent.gpu.parts import Parts, parts_at, precise_dot
-from whence.recurrent.gpu.shared import memory_of
+from whence.recurrent.triton.grid import LARGE, tiles_for
+from whence.recurrent.triton.parts import Parts, parts_at, precise_dot
+from whence.recurrent.triton.shared import memory_of
 
 
 def product(

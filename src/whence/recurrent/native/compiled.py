@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from whence.recurrent.cache import is_our_file, kernel_folder
+from whence.recurrent.native.cache import is_our_file, kernel_folder
 
 PATIENCE = 30  # seconds in which a compiler must have done its work, which takes one or two
 
@@ -65,7 +65,10 @@ def built(source: str, dtype: torch.dtype) -> Built:
     if compiler is None:
         return Built(None, f"there is no C compiler {words[0]}")
     name, numbers = PRECISIONS[dtype]
-    text = b"".join((files("whence.recurrent") / part).read_bytes() for part in ("numbers.h", "matrices.h", "layer.h", source))
+    text = b"".join(
+        (files("whence.recurrent") / part).read_bytes()
+        for part in ("native/numbers.h", "native/matrices.h", "native/layer.h", source)
+    )
     command = (compiler, *words[1:], *FLAGS, *(f"-D{each}" for each in numbers), f"-DNAME(x)=x##_{name}")
     try:
         folder, why_temporary = kernel_folder()

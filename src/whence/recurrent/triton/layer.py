@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from whence.equations import Rules
-from whence.recurrent.gpu.grid import LARGE, MOST, Grid, depth_of, fitted, grid_for, group_for, power_of_2, processors
-from whence.recurrent.gpu.packed import packed
-from whence.recurrent.gpu.parts import Parts, halved
-from whence.recurrent.gpu.product import product
-from whence.recurrent.gpu.shared import IS_INTERPRETED, memory_of
-from whence.recurrent.gru import gpu as gru
+from whence.recurrent.gru import triton as gru
 from whence.recurrent.layer import SweptLayer
-from whence.recurrent.lstm import gpu as lstm
+from whence.recurrent.lstm import triton as lstm
+from whence.recurrent.triton.grid import LARGE, MOST, Grid, depth_of, fitted, grid_for, group_for, power_of_2, processors
+from whence.recurrent.triton.packed import packed
+from whence.recurrent.triton.parts import Parts, halved
+from whence.recurrent.triton.product import product
+from whence.recurrent.triton.shared import IS_INTERPRETED, memory_of
 from whence.recurrent.weights import GRUWeights, LSTMWeights
 
 

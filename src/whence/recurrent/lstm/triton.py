@@ -1,14 +1,15 @@
 # pyright: basic
-"""The steps of a GRU layer in Triton, forward and back; what they compute is written in reference.py, as factors in steps.c.
+"""The steps of an LSTM layer in Triton, forward and back; what they compute is written in reference.py.
 
-The tape holds for every step  (1 − z) ⊙ n, a, m, ρ ⊙ m,  each (B, H), with ρ the reset gate; `states` (D, T + 1, B, DEPTH) is h
-before every step and after the last, zero beyond H.
+The tape holds for every step  i ⊙ g, a, c,  each (B, H); `states` (T + 1, D, B, DEPTH) is h before every step and after the
+last, zero beyond H; in halves, (T + 1, 2, D, B, DEPTH), beyond 64 units.
 """
 
 import triton
 import triton.language as tl
 
-from whence.recurrent.gpu.parts import (
+from whence.recurrent.triton.parts import (
+    TOP,
     coarse,
     halves,
     joined,
@@ -19,7 +20,7 @@ from whence.recurrent.gpu.parts import (
     times_held,
     times_weights,
 )
-from whence.recurrent.gpu.shared import (
+from whence.recurrent.triton.shared import (
     SIZES,
     arrive,
     four_parts,
@@ -32,31 +33,30 @@ from whence.recurrent.gpu.shared import (
     wait,
 )
 
-KEPT = tl.constexpr(4)
+KEPT = tl.constexpr(3)
 
 
 @triton.jit
 def sums_at(at, is_on, H: tl.constexpr):
     """U x + b of all gates."""
-    x_r, x_z = tl.load(at, mask=is_on, other=0.0), tl.load(at + H, mask=is_on, other=0.0)
-    return x_r, x_z, tl.load(at + 2 * H, mask=is_on, other=0.0)
+    x_i, x_f = tl.load(at, mask=is_on, other=0.0), tl.load(at + H, mask=is_on, other=0.0)
+    return x_i, x_f, tl.load(at + 2 * H, mask=is_on, other=0.0), tl.load(at + 3 * H, mask=is_on, other=0.0)
 
 
 @triton.jit
 def tape_at(tape, plane, going):
-    """What a step left: (1 − z) ⊙ n, a, m and ρ ⊙ m."""
+    """What a step left: i ⊙ g, a and c."""
     written, a = tl.load(tape, mask=going, other=0.0), tl.load(tape + plane, mask=going, other=0.0)
-    m, gated = tl.load(tape + 2 * plane, mask=going, other=0.0), tl.load(tape + 3 * plane, mask=going, other=0.0)
-    return written, a, m, gated
+    return written, a, tl.load(tape + 2 * plane, mask=going, other=0.0)
 
 
 @triton.jit(do_not_specialize=SIZES)
 def forward(
-    sums, hidden, w_scales, h_scales, b_hidden, states, h_0, ends, tape, out, lengths, counters, first, last, B, T, time, row,
+    sums, hidden, w_scales, h_scales, states, h_0, c_0, ends, tape, out, lengths, counters, first, last, B, T, time, row,
     t_from, t_to, H: tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr,
     GROUP: tl.constexpr, IS_WHOLE: tl.constexpr, IS_LARGE: tl.constexpr, IS_HELD: tl.constexpr,
 ):  # fmt: skip
-    """Steps t_from … t_to of every sequence from row `first` to `last`; sums (T, B, D·3H) hold U x + b.
+    """Steps t_from … t_to of every sequence from row `first` to `last`; sums (T, B, D·4H) hold U x + b.
 
     Time and batch of sums and outputs have the strides `time` and `row`, in steps of one sequence. Where IS_HELD, a program,
     which is alone then, keeps the state to itself, and the weights, which it halves, over all steps.
@@ -69,24 +69,23 @@ def forward(
     length = lengths_of(lengths, rows, rows < last, T, OFFSET)
     plane, directions = tl.cast(B, OFFSET) * H, tl.num_programs(2).to(OFFSET)
     state = d * plane + rows[:, None] * H + units[None, :]
+    h_n, c_n = ends, ends + directions * plane
     w, rest = hidden + (d * GROUP + own) * 4 * UB * DEPTH, directions * GROUP * 4 * UB * DEPTH
     tape += d * T * KEPT * plane
     half = directions * B * DEPTH
     all_parts = half if IS_HELD else half * 2
     states += d * B * DEPTH
     here, there = rows[:, None] * H + units[None, :], rows[:, None] * DEPTH + units[None, :]
-    b = b_hidden + d * 3 * H + units
-    b_r = tl.load(b, mask=units < H, other=0.0)[None, :]
-    b_z = tl.load(b + H, mask=units < H, other=0.0)[None, :]
-    b_n = tl.load(b + 2 * H, mask=units < H, other=0.0)[None, :]
-    mine = tl.load(h_0 + state, mask=inside, other=0.0)
+    c = tl.load(c_0 + state, mask=inside, other=0.0)
+    shown = tl.load(h_0 + state, mask=inside, other=0.0)
+    tl.store(h_n + state, shown, mask=inside & (length == 0)[:, None])
     if IS_HELD:
-        tl.store(states + there, mine, mask=(rows < last)[:, None])
+        tl.store(states + there, shown, mask=(rows < last)[:, None])
         whole = tl.load(w + tl.arange(0, 4 * UB)[None, :] * DEPTH + tl.arange(0, DEPTH)[:, None])
         w_scale = scale_for(tl.max(tl.abs(whole), 0))[None, :]
         w_head, w_rest = halves(whole, w_scale)
-        h_scale = scale_for(tl.max(tl.abs(mine), 1))[:, None]
-        is_wide = tl.max(tl.abs(mine)) > 1
+        h_scale = scale_for(tl.max(tl.abs(shown), 1))[:, None]
+        is_wide = tl.max(tl.abs(shown)) > 1
     else:
         w_scale = tl.load(w_scales + (d * GROUP + own) * 4 * UB + tl.arange(0, 4 * UB))[None, :]
         h_scale = tl.load(h_scales + d * B + rows, mask=rows < last, other=1.0)[:, None]
@@ -95,46 +94,45 @@ def forward(
         now = place(t, length, d)
         going = inside & on[:, None]
         line = (now * time + rows * row) * directions + d
-        at = sums + line[:, None] * 3 * H + units[None, :]
+        at = sums + line[:, None] * 4 * H + units[None, :]
         if not IS_HELD:  # while it waits for the others
-            x_r, x_z, x_n = sums_at(at, going, H)
+            x_i, x_f, x_g, x_o = sums_at(at, going, H)
         if IS_HELD:
-            z = times_held(mine, w_head, w_rest, h_scale, is_wide) * w_scale
+            z = times_held(shown, w_head, w_rest, h_scale, is_wide & (t == 0)) * w_scale
         else:
             z = tl.zeros((BB, 4 * UB), dtype=tl.float32)
             z = times_weights(z, states + t * all_parts, half, rows * DEPTH, on, w, rest, 4 * UB, DEPTH, BK)
-            z *= w_scale * h_scale  # no state is larger than the first, or 1
-        z_r, z_z, m, _ = four_parts(z, BB, UB)  # the fourth is empty: tiles have a power of two of columns
+            z *= w_scale * tl.where(t == 0, h_scale, 1 / TOP)
+        z_i, z_f, z_g, z_o = four_parts(z, BB, UB)
         if IS_HELD:  # the product needs the registers
-            x_r, x_z, x_n = sums_at(at, going, H)
-        m += b_n
-        gated, update = sigmoid(z_r + b_r + x_r) * m, sigmoid(z_z + b_z + x_z)
-        a = x_n + gated
-        written = (1 - update) * hyperbolic(a)
-        mine = tl.where(going, written + update * mine, mine)
+            x_i, x_f, x_g, x_o = sums_at(at, going, H)
+        a = z_g + x_g
+        written = sigmoid(z_i + x_i) * hyperbolic(a)
+        c = tl.where(going, sigmoid(z_f + x_f) * c + written, c)
+        shown = sigmoid(z_o + x_o) * hyperbolic(c)
         wide = on[:, None] & (units < DEPTH)[None, :]
-        store_parts(states + (t + 1) * all_parts + there, half, mine, h_scale, wide)
+        store_parts(states + (t + 1) * all_parts + there, half, shown, 1 / TOP, wide)
         arrive(counters, tile, d, GROUP, IS_WHOLE)
         kept = tape + t * KEPT * plane + here
         tl.store(kept, written, mask=going)
         tl.store(kept + plane, a, mask=going)
-        tl.store(kept + 2 * plane, m, mask=going)
-        tl.store(kept + 3 * plane, gated, mask=going)
-        tl.store(out + line[:, None] * H + units[None, :], mine, mask=going)
+        tl.store(kept + 2 * plane, c, mask=going)
+        tl.store(out + line[:, None] * H + units[None, :], shown, mask=going)
+        tl.store(h_n + state, shown, mask=going & (length == t + 1)[:, None])
         wait(counters, tile, d, t - t_from, GROUP, IS_WHOLE)
-    tl.store(ends + state, mine, mask=inside)
+    tl.store(c_n + state, c, mask=inside)
 
 
 @triton.jit(do_not_specialize=SIZES)
 def back(
-    tape, states, h_scales, weights, b_input, b_hidden, q_m, shares_m, r_h, r_out, q, shares, r_0, books, lengths,
-    counters, first, last, B, T, time, row, K, out_target, out_time, out_row, t_from, t_to, epsilon, returned, delta, fan_x,
-    H: tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
-    IS_WHOLE: tl.constexpr, IS_LARGE: tl.constexpr, MEMBERS: tl.constexpr, IS_HELD: tl.constexpr,
+    tape, states, h_scales, weights, bias, r_h, r_c, r_out, q, shares, r_0, books, lengths, counters, first, last, B,
+    T, time, row, K, out_target, out_time, out_row, t_from, t_to, epsilon, returned, delta, fan_x, H: tl.constexpr,
+    DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, IS_WHOLE: tl.constexpr,
+    IS_LARGE: tl.constexpr, MEMBERS: tl.constexpr, IS_HELD: tl.constexpr,
 ):  # fmt: skip
-    """Steps t_to … t_from back, for the rows `first` to `last` of all K·B; weights are W_nᵀ, cut up by unit.
+    """Steps t_to … t_from back, for the rows `first` to `last` of all K·B; weights are W_gᵀ, cut up by unit.
 
-    Where IS_HELD, a program, which is alone then, keeps the q of m in its registers from step to step, and the weights too.
+    Where IS_HELD, a program, which is alone then, keeps q in its registers from step to step, and the weights over all of them.
     """
     OFFSET = tl.int64 if IS_LARGE else tl.int32
     own, tile, d = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(OFFSET)
@@ -153,17 +151,17 @@ def back(
     h_scale = 1.0
     if h_scales is not None:
         h_scale = tl.load(h_scales + d * B + rows, mask=lines < last, other=1.0)[:, None]
-    b_a = tl.load(b_input + (d * 3 + 2) * H + units, mask=units < H, other=0.0)[None, :]
-    b_m = tl.load(b_hidden + (d * 3 + 2) * H + units, mask=units < H, other=0.0)[None, :]
-    relevance = tl.load(r_h + state, mask=inside, other=0.0)
+    b = tl.load(bias + (d * 4 + 2) * H + units, mask=units < H, other=0.0)[None, :]
+    relevance_h = tl.load(r_h + state, mask=inside, other=0.0)
+    relevance_c = tl.load(r_c + state, mask=inside, other=0.0)
     w, rest = weights + (d * GROUP + own) * UB * DEPTH, directions * GROUP * UB * DEPTH
     of_bias = books + (d * K * B + lines) * GROUP + own
     of_stabiliser = of_bias + directions * K * B * GROUP
     is_begun = (lines < last) & (t_to < T)
     from_bias = tl.load(of_bias, mask=is_begun, other=0.0)
     from_stabiliser = tl.load(of_stabiliser, mask=is_begun, other=0.0)
-    fan_in = fan_x + 1.0
-    unit_m, share = tl.zeros((BB, UB), dtype=tl.float32), tl.zeros((BB,), dtype=tl.float32)
+    fan_in = fan_x + H
+    unit, share = tl.zeros((BB, UB), dtype=tl.float32), tl.zeros((BB,), dtype=tl.float32)
     if IS_HELD:
         at_w = w + units[None, :] * DEPTH + tl.arange(0, DEPTH)[:, None]
         w_head, w_rest = tl.load(at_w), tl.load(at_w + rest)
@@ -176,44 +174,42 @@ def back(
         kept, after = tape + t * KEPT * plane + here, states + (t + 1) * all_parts + there
         zero = tl.zeros((BB, UB), dtype=tl.float32)
         if IS_HELD:
-            head = coarse(unit_m)
-            acc = precise_dot(zero, head, unit_m - head, w_head, w_rest)
-            written, a, m, gated = tape_at(kept, plane, going)
-            h, h_tail = stored_at(after, half, going | done)
+            head = coarse(unit)
+            acc = precise_dot(zero, head, unit - head, w_head, w_rest)
+            written, a, c = tape_at(kept, plane, going)
+            h, h_tail = stored_at(after, half, done)
         else:
-            written, a, m, gated = tape_at(kept, plane, going)
-            h, h_tail = stored_at(after, half, going | done)
+            written, a, c = tape_at(kept, plane, going)
+            h, h_tail = stored_at(after, half, done)
             line = (targets * T * B + place(t + 1, length, d) * time + rows * row) * directions + d
-            found = shares_at(shares_m, line * GROUP, is_done, GROUP, MEMBERS)  # it comes while the product is worked out
-            acc = times_weights(zero, q_m, 0, line * DEPTH, is_done, w, rest, UB, DEPTH, BK)
+            found = shares_at(shares, line * GROUP, is_done, GROUP, MEMBERS)  # it comes while the product is worked out
+            acc = times_weights(zero, q, 0, line * DEPTH, is_done, w, rest, UB, DEPTH, BK)
             share = tl.sum(found, 1)
-        h = joined(h, h_tail, h_scale)
-        relevance += tl.where(done, h * acc + share[:, None], 0.0)
+        h = joined(h, h_tail, tl.where(t < 0, h_scale, 1 / TOP))
+        relevance_h = tl.where(done, h * acc + share[:, None], relevance_h)
         now = place(t, length, d)
-        s_h, s_a, s_m = sign(h), sign(a), sign(m)
-        whole = 1 / (h + epsilon * s_h)
-        edge = epsilon * returned / fan_in * s_a + delta / fan_in * b_a
-        r = relevance
+        s_c, s_a = sign(c), sign(a)
+        whole, candidate = 1 / (c + epsilon * s_c), 1 / (a + epsilon * s_a)
+        into = (written + 0.5 * epsilon * returned * s_c) * whole
+        r = relevance_c + relevance_h
         if r_out is not None:
             at = (targets * out_target + now * out_time + rows * out_row)[:, None] + d * H + units[None, :]
             r += tl.load(r_out + at, mask=going, other=0.0)
         r = tl.where(going, r, 0.0)
-        unit_a = (written + 0.5 * epsilon * returned * s_h) * whole / (a + epsilon * s_a) * r
-        unit_m = unit_a * (gated + edge) / (m + epsilon * s_m)
-        share = tl.sum(unit_m * (epsilon * returned / H * s_m + delta / H * b_m), 1)
+        unit = into * candidate * r
+        share = tl.sum(unit * (epsilon * returned / fan_in * s_a + delta / fan_in * b), 1)
         line = (targets * T * B + now * time + rows * row) * directions + d
-        at_q, wide = line[:, None] * DEPTH + units[None, :], on[:, None] & (units < DEPTH)[None, :]
+        tl.store(q + line[:, None] * DEPTH + units[None, :], unit, mask=on[:, None] & (units < DEPTH)[None, :])
+        tl.store(shares + line * GROUP + own, share, mask=on)
         if not IS_HELD:
-            tl.store(q_m + at_q, unit_m, mask=wide)
-            tl.store(shares_m + line * GROUP + own, share, mask=on)
             arrive(counters, tile, d, GROUP, IS_WHOLE)
-        tl.store(q + at_q, unit_a, mask=wide)
-        tl.store(shares + line * GROUP + own, tl.sum(unit_a * edge, 1), mask=on)
-        relevance = tl.where(going, (h - written + 0.5 * epsilon * returned * s_h) * whole * r, relevance)
-        from_stabiliser += tl.sum((1 - returned) * epsilon * (s_h * whole * r + s_a * unit_a + s_m * unit_m), 1)
-        from_bias += (1 - delta) * tl.sum(unit_a * b_a + unit_m * b_m, 1)
+        relevance_h = tl.where(going, 0.0, relevance_h)
+        relevance_c = tl.where(going, (c - written + 0.5 * epsilon * returned * s_c) * whole * r, relevance_c)
+        from_stabiliser += tl.sum((1 - returned) * epsilon * (s_c * whole + s_a * candidate * into) * r, 1)
+        from_bias += (1 - delta) * tl.sum(unit * b, 1)
         if not IS_HELD:
             wait(counters, tile, d, step, GROUP, IS_WHOLE)
-    tl.store(r_0 + state, relevance, mask=inside)
+    tl.store(r_0 + state, relevance_h, mask=inside)
+    tl.store(r_0 + K * directions * plane + state, relevance_c, mask=inside)
     tl.store(of_bias, from_bias, mask=lines < last)
     tl.store(of_stabiliser, from_stabiliser, mask=lines < last)

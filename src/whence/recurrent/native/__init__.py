@@ -1,0 +1,1 @@
+"""The compiled path: a layer's steps in C, built by the user's own compiler."""
