@@ -8,11 +8,12 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from whence import LRP
-from whence.interpreter.recurrence import GRU, LSTM
+from whence.recurrent.cells import GRU, LSTM
 from whence.recurrent.directions import DirectionsLayer
+from whence.recurrent.gru.weights import gru_weights
+from whence.recurrent.lstm.weights import lstm_weights
 from whence.recurrent.native import compiled
 from whence.recurrent.native import layer as native
-from whence.recurrent.weights import gru_weights, lstm_weights
 
 PRECISIONS = [torch.float32, torch.float64]
 CELLS = {"lstm": (LSTM, nn.LSTM), "gru": (GRU, nn.GRU)}

@@ -16,7 +16,7 @@ import torch, triton
 from torch import nn
 from triton.backends.compiler import GPUTarget
 from whence import LRP
-from whence.interpreter.recurrence import GRU, LSTM
+from whence.recurrent.cells import GRU, LSTM
 from whence.recurrent.triton import layer, packed, parts, product
 from whence.recurrent.weights import by_layer
 

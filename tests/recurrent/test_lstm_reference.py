@@ -13,8 +13,8 @@ from tests.oracle.bilstm import BiLSTM as OracleBiLSTM
 from whence import LRP, GradientXInput, SensitivityAnalysis, relevance
 from whence.equations import Stabiliser
 from whence.recurrent.lstm import reference
+from whence.recurrent.lstm.weights import lstm_weights
 from whence.recurrent.sequences import Packing, reverse
-from whence.recurrent.weights import lstm_weights
 
 
 def oracle_weights(lstm: nn.LSTM, suffix: str = "l0") -> oracle.Weights:

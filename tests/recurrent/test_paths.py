@@ -14,13 +14,13 @@ from torch.testing import assert_close
 
 import whence
 from whence import LRP
-from whence.interpreter.recurrence import GRU, LSTM
 from whence.recurrent import dispatch
+from whence.recurrent.cells import GRU, LSTM
 from whence.recurrent.directions import DirectionsLayer
+from whence.recurrent.lstm.weights import LSTMWeights, lstm_weights
 from whence.recurrent.native import compiled
 from whence.recurrent.native import layer as native
 from whence.recurrent.triton import grid
-from whence.recurrent.weights import LSTMWeights, lstm_weights
 
 METHODS = [LRP(), LRP(delta=1.0), LRP(epsilon=0.1, delta=0.4, stabiliser="absorbed"), LRP(stabiliser="absorbed")]
 PATHS = [("lstm", "plain"), ("lstm", "compiled"), ("gru", "compiled")]

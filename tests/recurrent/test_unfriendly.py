@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from whence import LRP, InputError, NoRuleError, explain, load, relevance
-from whence.interpreter.recurrence import GRU
 from whence.recurrent import dispatch
+from whence.recurrent.cells import GRU
+from whence.recurrent.gru.weights import gru_weights
 from whence.recurrent.native import buffers, compiled
-from whence.recurrent.weights import gru_weights
 
 
 class Loop(nn.Module):

@@ -4,9 +4,12 @@ import pytest
 import torch
 from torch import nn
 
+from whence.equations import Product
 from whence.recurrent import dispatch
+from whence.recurrent.cells import CELLS, LSTM
+from whence.recurrent.lstm.weights import lstm_weights
 from whence.recurrent.native.compiled import is_off
-from whence.recurrent.weights import lstm_weights
+from whence.recurrent.weights import tensors
 
 WEIGHTS = lstm_weights(*nn.LSTM(4, 3).parameters(), has_biases=True)
 WIDE = lstm_weights(*nn.LSTM(1, 300, device="meta").parameters(), has_biases=True)
@@ -46,3 +49,23 @@ def test_what_is_said_against_the_kernels(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_variable_says_no(word: str, off: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHENCE_TRITON", word)
     assert is_off("WHENCE_TRITON") is off
+
+
+@pytest.mark.parametrize("product", ["all", "half"])
+def test_a_layer_that_ran_says_on_which_path(product: Product) -> None:
+    layer = dispatch.run_layer(LSTM, X, [WEIGHTS], [torch.zeros(1, 3, 3)] * 2, None, product=product)
+    assert layer.path == dispatch.path(WEIGHTS, X, product=product, directions=1).name
+    assert (layer.path == "reference") == (product == "half")
+
+
+def test_every_cell_is_pytorchs_layer() -> None:
+    """Its name, weights and states are those of the module: the registry and PyTorch cannot drift apart."""
+    for name, cell in CELLS.items():
+        module = cell.module(4, 3)
+        weights = cell.weights(*module.parameters(), has_biases=True)
+        assert name == cell.sequence_function == module.mode.lower() and cell.step_function == f"{name}_cell"
+        assert hasattr(torch, name) and hasattr(torch, cell.step_function)
+        assert weights.hidden_size == 3 and len(weights.input) == 3 * cell.gates
+        assert {field: each.shape for field, each in tensors(weights).items()}.items() <= weights.shapes().items()
+        states = module(torch.zeros(2, 5, 4))[1]
+        assert len(cell.states) == len(weights.state_sizes) == (len(states) if isinstance(states, tuple) else 1)

@@ -12,7 +12,9 @@ def doctor() -> None:
     from whence import __version__
     from whence.equations import Product
     from whence.recurrent import dispatch
-    from whence.recurrent.weights import gru_weights, lstm_weights, rnn_weights
+    from whence.recurrent.gru.weights import gru_weights
+    from whence.recurrent.lstm.weights import lstm_weights
+    from whence.recurrent.rnn.weights import rnn_weights
 
     print(f"whence {__version__}, PyTorch {torch.__version__}, Python {platform.python_version()}")
     print(f"PyTorch uses {torch.get_num_threads()} threads")

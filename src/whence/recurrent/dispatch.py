@@ -13,11 +13,12 @@ from torch import Tensor
 
 from whence.equations import Product, Rules
 from whence.recurrent.directions import DirectionsLayer
+from whence.recurrent.gru.weights import GRUWeights
 from whence.recurrent.layer import Layer, SweptLayer
+from whence.recurrent.lstm.weights import LSTMWeights
 from whence.recurrent.native.compiled import PRECISIONS, is_off
 from whence.recurrent.native.layer import NativeLayer, kernels
 from whence.recurrent.triton.grid import grid_for, processors, programs_that_meet
-from whence.recurrent.weights import GRUWeights, LSTMWeights
 
 LARGEST_STATE, LARGEST_SUM = 2.0**10, 2.0**18  # of which 2⁻⁴⁰ is nothing beside 1
 ON_GPUS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -98,8 +99,14 @@ class Chosen:
     """A layer on its path; what only the reference can tell is asked of the reference."""
 
     def __init__(
-        self, layer: Layer, slow: Callable[[Tensor, Sequence[Tensor]], DirectionsLayer], x: Tensor, states: Sequence[Tensor]
+        self,
+        path: str,
+        layer: Layer,
+        slow: Callable[[Tensor, Sequence[Tensor]], DirectionsLayer],
+        x: Tensor,
+        states: Sequence[Tensor],
     ) -> None:
+        self.path = path  # the name of the path that was taken
         self.outputs, self.final, self.release = layer.outputs, layer.final, layer.release
         self._layer, self._slow = layer, slow
         self._x, self._states = x, states
@@ -147,14 +154,14 @@ def run_layer(
 
     if chosen == "reference":
         layer = slow(x, states)
-        return Chosen(layer, lambda _x, _states: layer, x, states)
+        return Chosen(chosen, layer, lambda _x, _states: layer, x, states)
     with torch.no_grad(), _on(x.device):
         if chosen == "triton":
             from whence.recurrent.triton.layer import TritonLayer  # only here: it needs Triton
 
-            return Chosen(TritonLayer(x, weights, states, lengths), slow, x, states)
+            return Chosen(chosen, TritonLayer(x, weights, states, lengths), slow, x, states)
         quick = NativeLayer(x, weights, states, lengths) if chosen == "compiled" else slow(x, states, plainly=True)
-        return Chosen(quick, slow, x, states)
+        return Chosen(chosen, quick, slow, x, states)
 
 
 def _on(device: torch.device) -> AbstractContextManager[Any]:

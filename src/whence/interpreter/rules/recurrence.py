@@ -1,7 +1,6 @@
 """nn.LSTM, nn.GRU, nn.RNN and their cells as one step each: layers and directions are unrolled here, time in `recurrent`."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -9,35 +8,19 @@ from torch import Tensor
 
 from whence.interpreter.record.refusal import Refused
 from whence.interpreter.record.step import Arriving, Back, Owners, Rule, Step, Value
+from whence.recurrent.cell import Cell
+from whence.recurrent.cells import CELLS
 from whence.recurrent.dispatch import Chosen, run_layer
-from whence.recurrent.gru import reference as gru
-from whence.recurrent.lstm import reference as lstm
-from whence.recurrent.rnn import reference as rnn
 from whence.recurrent.sequences import Packing
-from whence.recurrent.sweep import Swept
-from whence.recurrent.weights import by_layer, gru_weights, lstm_weights, rnn_weights
+from whence.recurrent.weights import Weights, by_layer
 
 
-class Cell(NamedTuple):
-    """A kind of recurrent layer: how its weights are named, run, and swept."""
-
-    weights: Callable[..., Any]
-    forward: Callable[..., Any]
-    relevance: Callable[..., Swept]
-
-
-LSTM = Cell(lstm_weights, lstm.forward, lstm.relevance)
-GRU = Cell(gru_weights, gru.forward, gru.relevance)
-RNN_TANH = Cell(rnn_weights, rnn.forward, rnn.relevance)
-RNN_RELU = Cell(partial(rnn_weights, is_relu=True), rnn.forward, rnn.relevance)
-
-
-class Call(NamedTuple):
+class RecurrentCall(NamedTuple):
     """A recurrent call in one form, whatever its spelling. `to_steps` brings its input to (T, B, E), `from_steps` back."""
 
     data: Any
     states: tuple[Any, ...]  # (layers · directions, B, ·) each; without the first axis for a single cell
-    layers: list[list[Any]]
+    layers: list[list[Weights]]
     lengths: Tensor | None
     to_steps: Callable[[Tensor], Tensor]
     from_steps: Callable[[Tensor], Tensor]
@@ -58,7 +41,7 @@ class Call(NamedTuple):
         return total.gather(-1, read.expand_as(total)) * (places <= ends[:, None])
 
 
-def read_sequence(cell: Cell, *args: Any) -> Call:
+def read_sequence(cell: Cell, *args: Any) -> RecurrentCall:
     """torch.lstm, torch.gru, torch.rnn_tanh or torch.rnn_relu, with a padded or a packed input."""
     is_packed = isinstance(args[3], (list, tuple))  # the weights stand one place later, behind the batch sizes
     data, batch_sizes, rest = (args[0], args[1], args[2:]) if is_packed else (args[0], None, args[1:])
@@ -69,29 +52,29 @@ def read_sequence(cell: Cell, *args: Any) -> Call:
     layers = by_layer(cell.weights, flat, has_biases=has_biases, directions=1 + bidirectional, layers=count)
     if batch_sizes is not None:
         packing = Packing.of(batch_sizes, tensor(data).device)
-        return Call(data, states, layers, packing.lengths, packing.unpack, packing.pack)
+        return RecurrentCall(data, states, layers, packing.lengths, packing.unpack, packing.pack)
     batch_first = rest[7]
 
     def swap(x: Tensor) -> Tensor:
         return x.transpose(-2, -3) if batch_first else x
 
-    return Call(data, states, layers, None, swap, swap)
+    return RecurrentCall(data, states, layers, None, swap, swap)
 
 
 def read_cell(
     cell: Cell, input: Any, state: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
-) -> Call:
+) -> RecurrentCall:
     """torch.lstm_cell, torch.gru_cell, torch.rnn_tanh_cell or torch.rnn_relu_cell: one step of one layer."""
     biases = [] if b_ih is None or b_hh is None else [b_ih, b_hh]
     weights = cell.weights(w_ih, w_hh, *biases, has_biases=bool(biases))
     states = tuple(state) if isinstance(state, (list, tuple)) else (state,)
-    return Call(input, states, [[weights]], None, lambda x: x.unsqueeze(-3), lambda x: x.squeeze(-3), is_cell=True)
+    return RecurrentCall(input, states, [[weights]], None, lambda x: x.unsqueeze(-3), lambda x: x.squeeze(-3), is_cell=True)
 
 
 class Recurrence(Rule):
     """A whole recurrent call under the paper's rules."""
 
-    def __init__(self, cell: Cell, read: Callable[..., Call]) -> None:
+    def __init__(self, cell: Cell, read: Callable[..., RecurrentCall]) -> None:
         self.cell, self.read = cell, read
 
     def run(self, step: Step) -> Any:
@@ -110,7 +93,7 @@ class Recurrence(Rule):
             return finals[0][0] if len(finals) == 1 else tuple(final[0] for final in finals)
         return call.from_steps(x), *finals
 
-    def _initial(self, call: Call) -> list[Tensor]:
+    def _initial(self, call: RecurrentCall) -> list[Tensor]:
         return [tensor(state)[None] if call.is_cell else tensor(state) for state in call.states]
 
     def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
@@ -161,7 +144,7 @@ class Recurrence(Rule):
 
     def _arrived(self, step: Step, arriving: Sequence[Arriving | None]) -> tuple[Tensor | None, list[Tensor]]:
         """The relevance of the last layer's outputs (K, T, B, ·) and of all final states (K, layers · directions, B, ·)."""
-        call: Call = step.saved[0]
+        call: RecurrentCall = step.saved[0]
         targets = next(len(each.r) for each in arriving if each is not None and each.r is not None)
         r = [None if each is None else each.r for each in arriving]
         filled = [
@@ -173,7 +156,7 @@ class Recurrence(Rule):
         return None if r[0] is None else call.to_steps(r[0]), filled[1:]
 
     def _hand_on(self, step: Step, back: Back, r_x: Tensor, r_states: Sequence[Tensor]) -> None:
-        call: Call = step.saved[0]
+        call: RecurrentCall = step.saved[0]
         last = step.outputs[-1]
         if is_live(call.data):
             back.deliver(step, call.data, r=call.from_steps(r_x))
@@ -197,14 +180,6 @@ def is_live(thing: Any) -> bool:
 
 
 RECURRENCES: dict[str, Rule] = {
-    "lstm": Recurrence(LSTM, read_sequence),
-    "gru": Recurrence(GRU, read_sequence),
-    "rnn_tanh": Recurrence(RNN_TANH, read_sequence),
-    "rnn_relu": Recurrence(RNN_RELU, read_sequence),
-    "lstm_cell": Recurrence(LSTM, read_cell),
-    "gru_cell": Recurrence(GRU, read_cell),
-    "rnn_tanh_cell": Recurrence(RNN_TANH, read_cell),
-    "rnn_relu_cell": Recurrence(RNN_RELU, read_cell),
+    **{cell.sequence_function: Recurrence(cell, read_sequence) for cell in CELLS.values()},
+    **{cell.step_function: Recurrence(cell, read_cell) for cell in CELLS.values()},
 }
-
-SEQUENCES = ("lstm", "gru", "rnn_tanh", "rnn_relu")

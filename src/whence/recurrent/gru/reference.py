@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from whence.equations import Rules, linear_epsilon, sum_epsilon
+from whence.recurrent.gru.weights import GRUWeights, gru_gates
 from whence.recurrent.sweep import Books, Swept, activity, split_ended
-from whence.recurrent.weights import GRUWeights, gru_gates
 
 
 class Tape(NamedTuple):

@@ -17,9 +17,9 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from whence.equations import Rules
+from whence.recurrent.lstm.weights import LSTMWeights, lstm_gates
 from whence.recurrent.sequences import running
 from whence.recurrent.sweep import Swept
-from whence.recurrent.weights import LSTMWeights, lstm_gates
 
 
 class Tape(NamedTuple):

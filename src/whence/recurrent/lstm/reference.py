@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from whence.equations import Rules, linear_epsilon, product_all, sum_epsilon
+from whence.recurrent.lstm.weights import LSTMGates, LSTMWeights, lstm_gates
 from whence.recurrent.sweep import Books, Swept, activity, split_ended
-from whence.recurrent.weights import LSTMGates, LSTMWeights, lstm_gates
 
 
 class Tape(NamedTuple):

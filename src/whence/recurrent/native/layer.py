@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from whence.equations import Rules
+from whence.recurrent.gru.weights import GRUWeights
 from whence.recurrent.layer import SweptLayer
+from whence.recurrent.lstm.weights import LSTMWeights
 from whence.recurrent.native.buffers import borrow, give_back
 from whence.recurrent.native.compiled import Built, built
-from whence.recurrent.weights import GRUWeights, LSTMWeights
 
 TAPE = 256 * 2**20  # bytes that a tape may take before it is made again in segments
 BLOCK = 32  # rows that go through all steps together: their numbers stay in the cache

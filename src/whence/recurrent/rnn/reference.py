@@ -1,13 +1,14 @@
 """One direction of one plain recurrent layer:  h = φ(z),  z = W h⁻ + U x + b,  with φ tanh or ReLU."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from whence.equations import Rules, linear_epsilon
+from whence.recurrent.rnn.weights import RNNWeights
 from whence.recurrent.sweep import Books, Swept, activity, split_ended
-from whence.recurrent.weights import RNNWeights
 
 
 class Tape(NamedTuple):
@@ -27,7 +28,14 @@ class Tape(NamedTuple):
         return (self.h[-1],)
 
 
-def forward(x: Tensor, weights: RNNWeights, *, states: tuple[Tensor, ...], lengths: Tensor | None = None) -> Tape:
+def forward(
+    x: Tensor,
+    weights: RNNWeights,
+    *,
+    states: tuple[Tensor, ...],
+    activation: Callable[[Tensor], Tensor],
+    lengths: Tensor | None = None,
+) -> Tape:
     """Run the layer over x (T, B, E) from the state h (B, H); a sequence that has ended keeps its state."""
     active = activity(len(x), lengths)
     from_x = x @ weights.input.T
@@ -37,7 +45,7 @@ def forward(x: Tensor, weights: RNNWeights, *, states: tuple[Tensor, ...], lengt
     sums: list[Tensor] = []
     for t in range(len(x)):
         z = from_x[t] + h[-1] @ weights.hidden.T
-        h_t = z.relu() if weights.is_relu else z.tanh()
+        h_t = activation(z)
         h.append(h_t if active is None else torch.where(active[t], h_t, h[-1]))
         sums.append(z)
     return Tape(x, torch.stack(h), torch.stack(sums), active)

@@ -11,14 +11,15 @@ from torch import Tensor
 
 from whence.equations import Rules
 from whence.recurrent.gru import triton as gru
+from whence.recurrent.gru.weights import GRUWeights
 from whence.recurrent.layer import SweptLayer
 from whence.recurrent.lstm import triton as lstm
+from whence.recurrent.lstm.weights import LSTMWeights
 from whence.recurrent.triton.grid import LARGE, MOST, Grid, depth_of, fitted, grid_for, group_for, power_of_2, processors
 from whence.recurrent.triton.packed import packed
 from whence.recurrent.triton.parts import Parts, halved
 from whence.recurrent.triton.product import product
 from whence.recurrent.triton.shared import IS_INTERPRETED, memory_of
-from whence.recurrent.weights import GRUWeights, LSTMWeights
 
 
 class TritonLayer:

@@ -13,9 +13,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from whence.recurrent.gru.weights import GRUWeights
+from whence.recurrent.lstm.weights import LSTMWeights
 from whence.recurrent.triton.grid import LARGE
 from whence.recurrent.triton.parts import Parts, coarse, halved
-from whence.recurrent.weights import GRUWeights, LSTMWeights
 
 BLOCK = 1024
 ALIGNED = 64  # every tensor starts where the widest loads can
