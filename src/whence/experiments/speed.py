@@ -17,9 +17,9 @@ from whence._relevance import relevance
 from whence.errors import InputError
 from whence.experiments.oracle import oracle_seconds
 from whence.experiments.threads import one_thread
-from whence.interpreter.rules.recurrence import GRU, LSTM, Cell
 from whence.methods.lrp import LRP
-from whence.recurrent import dispatch
+from whence.recurrent.cells import CELLS
+from whence.recurrent.dispatch import Chosen, run_layer
 from whence.recurrent.weights import by_layer
 
 CLASSES = 5
@@ -69,11 +69,10 @@ class Layer:
 
     def __init__(self, model: Model, x: Tensor) -> None:
         self.layer, self.x = model.encoder, x
-        self.cell: Cell = LSTM if isinstance(model.encoder, nn.LSTM) else GRU
+        self.cell = CELLS[model.encoder.mode.lower()]
         flat = model.encoder._flat_weights
         (self.weights,) = by_layer(self.cell.weights, flat, has_biases=True, directions=2, layers=1)  # type: ignore[arg-type]
-        count = 2 if self.cell is LSTM else 1
-        self.states = [x.new_zeros(2, len(x), model.encoder.hidden_size) for _ in range(count)]
+        self.states = [x.new_zeros(2, len(x), model.encoder.hidden_size) for _ in self.cell.states]
         ones = torch.ones_like(self.states[0])
         self.arriving = {
             targets: [each.expand(targets, *each.shape) for each in (ones, *self.states[1:])] for targets in (1, CLASSES)
@@ -82,7 +81,13 @@ class Layer:
     @property
     def path(self) -> str:
         """The path that the layer takes."""
-        return dispatch.path(self.weights[0], self.x.transpose(0, 1), product="all").name
+        run = self._run()
+        run.release()
+        return run.path
+
+    def _run(self) -> Chosen:
+        with torch.no_grad():
+            return run_layer(self.cell, self.x.transpose(0, 1), self.weights, self.states, None, product="all")
 
     def forward(self) -> None:
         """PyTorch's own layer."""
@@ -99,10 +104,10 @@ class Layer:
 
     def lrp(self, targets: int = 1, *, by_step: bool = False) -> None:
         """The layer with its tape, and the way back."""
+        run = self._run()
         with torch.no_grad():
-            run = dispatch.run_layer(self.cell, self.x.transpose(0, 1), self.weights, self.states, None, product="all")
             run.relevance(None, self.arriving[targets], LRP().rule, by_step=by_step)
-            run.release()
+        run.release()
 
 
 def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Any]:
@@ -165,7 +170,7 @@ def ratio(key: str, times: Mapping[str, Sequence[float]], above: str, below: str
 def _absolute(case: Case, times: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """Times on a GPU, which nobody else uses, and what they say of its limits: multiplications and additions, and memory."""
     spent = {name: statistics.median(each) for name, each in times.items()}
-    gates, h = (4 if case.cell == "lstm" else 3), case.size
+    gates, h = CELLS[case.cell].gates, case.size
     lines = 2 * case.batch * case.steps  # of both directions
     work = 2 * lines * (gates + 1) * 2 * h * h
     # sums and what the tape holds, the states, q: written and read; outputs, relevance and x once
