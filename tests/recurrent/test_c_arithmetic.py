@@ -4,27 +4,26 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.testing import assert_close
 
 from whence import LRP
-from whence.recurrent.cells import GRU, LSTM
+from whence.recurrent.cells import CELLS
 from whence.recurrent.directions import DirectionsLayer
-from whence.recurrent.gru.weights import gru_weights
 from whence.recurrent.lstm.weights import lstm_weights
 from whence.recurrent.native import compiled
 from whence.recurrent.native import layer as native
+from whence.recurrent.weights import Weights
 
 PRECISIONS = [torch.float32, torch.float64]
-CELLS = {"lstm": (LSTM, nn.LSTM), "gru": (GRU, nn.GRU)}
 
 
-def both_layers(cell: str, x: Tensor, weights: object, states: list[Tensor]) -> tuple[native.NativeLayer, DirectionsLayer]:
+def both_layers(cell: str, x: Tensor, weights: Weights, states: list[Tensor]) -> tuple[native.NativeLayer, DirectionsLayer]:
     """The same layer by the kernels and by the reference."""
-    if compiled.built(f"{cell}/steps.c", x.dtype).library is None:
+    if native.kernels(CELLS[cell], x.dtype).library is None:
         pytest.skip("no C compiler")
-    quick = native.NativeLayer(x, [weights], states, None)  # type: ignore[list-item]
-    return quick, DirectionsLayer(CELLS[cell][0], x, [weights], states, None, plainly=False)
+    quick = native.NativeLayer(CELLS[cell], x, [weights], states, None)
+    return quick, DirectionsLayer(CELLS[cell], x, [weights], states, None)
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
@@ -49,10 +48,9 @@ def test_a_candidate_that_is_zero_counts_as_positive(dtype: torch.dtype) -> None
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_sums_that_are_zero_are_the_references(cell: str, method: LRP, dtype: torch.dtype) -> None:
     x = torch.tensor([[[1.0, -1.0]], [[2.0, -2.0]], [[-0.5, 0.5]]], dtype=dtype)
-    gates = {"lstm": 4, "gru": 3}[cell]
-    named = lstm_weights if cell == "lstm" else gru_weights
-    weights = named(torch.ones(gates * 2, 2, dtype=dtype), torch.ones(gates * 2, 2, dtype=dtype), has_biases=False)
-    states = [torch.tensor([[[1.0, -1.0]]], dtype=dtype)] * (2 if cell == "lstm" else 1)
+    rows = torch.ones(CELLS[cell].gates * 2, 2, dtype=dtype)
+    weights = CELLS[cell].weights(rows, rows, has_biases=False)
+    states = [torch.tensor([[[1.0, -1.0]]], dtype=dtype)] * len(CELLS[cell].states)
     r_outputs = torch.arange(1.0, 7, dtype=dtype).view(1, 3, 1, 2)
     r_states = [torch.ones(1, 1, 1, 2, dtype=dtype)] * len(states)
     quick, slow = (
@@ -69,15 +67,14 @@ def test_sums_that_are_zero_are_the_references(cell: str, method: LRP, dtype: to
 def test_gates_far_out_are_open_or_closed(cell: str, dtype: torch.dtype) -> None:
     """Sums of up to ±10⁴, beyond the largest exponent of either precision, and on both sides of float32's."""
     torch.manual_seed(0)
-    module = CELLS[cell][1](1, 8).to(dtype)
+    module = CELLS[cell].module(1, 8).to(dtype)
     far = torch.tensor([1e4, -1e4, 720, -720, 87, -87, 89, -89, 30, -30, 10, -10], dtype=dtype)
     x = far.view(1, -1, 1)
     with torch.no_grad():
         module.weight_ih_l0.copy_(torch.where(torch.rand_like(module.weight_ih_l0) < 0.5, 1.0, -1.0))
         expected = module(x)[0]
-    named = lstm_weights if cell == "lstm" else gru_weights
-    weights = named(*(each.detach() for each in module.all_weights[0]), has_biases=True)
-    states = [torch.zeros(1, len(far), 8, dtype=dtype)] * (2 if cell == "lstm" else 1)
+    weights = CELLS[cell].weights(*module.all_weights[0], has_biases=True)
+    states = [torch.zeros(1, len(far), 8, dtype=dtype)] * len(CELLS[cell].states)
     quick, slow = both_layers(cell, x, weights, states)
     assert quick.outputs().isfinite().all()
     assert_close(quick.outputs(), expected)
@@ -103,7 +100,7 @@ def test_a_library_is_kept_for_one_kind_of_processor(tmp_path: Path, monkeypatch
         monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
         monkeypatch.setattr(compiled, "_processor", lambda flags=flags: flags)
         compiled.built.cache_clear()
-        compiled.built("lstm/steps.c", torch.float32)
+        native.kernels(CELLS["lstm"], torch.float32)
         names.append({path.name for path in folder.rglob("*.so")})
     compiled.built.cache_clear()
     if not names[0]:

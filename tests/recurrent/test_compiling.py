@@ -13,10 +13,9 @@ pytest.importorskip("triton")
 CODE = """
 import json, sys
 import torch, triton
-from torch import nn
 from triton.backends.compiler import GPUTarget
 from whence import LRP
-from whence.recurrent.cells import GRU, LSTM
+from whence.recurrent.cells import CELLS
 from whence.recurrent.triton import layer, packed, parts, product
 from whence.recurrent.weights import by_layer
 
@@ -40,15 +39,16 @@ class Compiled:
 
 triton.runtime.driver.set_active(Driver())
 layer.processors = lambda device: 132
-known, module, own = {"lstm": (LSTM, nn.LSTM, layer.lstm), "gru": (GRU, nn.GRU, layer.gru)}[cell]
+cell = CELLS[cell]
+own = cell.triton()
 packed.pack, product.product_kernel = Compiled(packed.pack), Compiled(product.product_kernel)
 parts.halve = Compiled(parts.halve)
 own.forward, own.back = Compiled(own.forward), Compiled(own.back)
 with torch.no_grad():
-    made = module(12, hidden, bidirectional=True)
-    (weights,) = by_layer(known.weights, made._flat_weights, has_biases=True, directions=2, layers=1)
-    count = 2 if cell == "lstm" else 1
-    run = layer.TritonLayer(torch.zeros(3, batch, 12), weights, [torch.zeros(2, batch, hidden)] * count, None)
+    made = cell.module(12, hidden, bidirectional=True)
+    (weights,) = by_layer(cell.weights, made._flat_weights, has_biases=True, directions=2, layers=1)
+    count = len(cell.states)
+    run = layer.TritonLayer(cell, torch.zeros(3, batch, 12), weights, [torch.zeros(2, batch, hidden)] * count, None)
     run.relevance(None, [torch.zeros(1, 2, batch, hidden)] * count, LRP().rule, direction=None, by_step=False)
 print(json.dumps(Compiled.found))
 """

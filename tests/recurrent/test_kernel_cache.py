@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from whence.recurrent.cells import GRU, LSTM
 from whence.recurrent.native import cache, compiled
+from whence.recurrent.native.layer import kernels
 
-SOURCE = "gru/steps.c"
 NOBODY = 65534
 PLANTED = b"int planted(void) { return 1; } __attribute__((constructor)) static void run(void) { __builtin_trap(); }"
 
@@ -37,7 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def library() -> Path:
     """Where the kernels that are loaded now lie."""
     compiled.built.cache_clear()
-    found = compiled.built(SOURCE, torch.float32)
+    found = kernels(GRU, torch.float32)
     assert isinstance(found.library, ctypes.CDLL), found.reason
     return Path(found.library._name)
 
@@ -62,7 +63,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(home: Path, part: str, mo
     library()
     (home / part).chmod(mode)
     assert home not in library().parents
-    assert f"for this process alone: others can write to {home / part}" in compiled.built(SOURCE, torch.float32).reason
+    assert f"for this process alone: others can write to {home / part}" in kernels(GRU, torch.float32).reason
 
 
 def test_a_cache_that_others_can_rearrange_is_not_used(home: Path) -> None:
@@ -99,7 +100,8 @@ def test_a_kernel_that_another_user_planted_is_not_loaded(home: Path, what: str,
     for each in (first, first.with_suffix(".sha256")) if what == "file" else (first.parent,):
         os.chown(each, NOBODY, NOBODY)
     script = (
-        "import torch; from whence.recurrent.native import compiled; found = compiled.built('gru/steps.c', torch.float32);"
+        "import torch; from whence.recurrent.cells import GRU; from whence.recurrent.native.layer import kernels;"
+        "found = kernels(GRU, torch.float32);"
         "print(hasattr(found.library, 'planted'), found.reason)"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -158,7 +160,7 @@ def test_another_compiler_in_the_same_place_builds_anew(home: Path, tmp_path: Pa
 @pytest.mark.parametrize("value", ["'unbalanced", '"', "/", "/dev/null"])
 def test_a_compiler_that_cannot_be_read(home: Path, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", value)
-    found = compiled.built(SOURCE, torch.float32)
+    found = kernels(GRU, torch.float32)
     assert found.library is None
     assert "CC is" in found.reason or "there is no C compiler" in found.reason
 
@@ -172,11 +174,11 @@ def test_a_compiler_that_hangs_is_ended_and_not_asked_again(
     own.chmod(0o755)
     monkeypatch.setenv("CC", str(own))
     monkeypatch.setattr(compiled, "PATIENCE", 1)
-    for source, dtype in ((SOURCE, torch.float32), (SOURCE, torch.float64), ("lstm/steps.c", torch.float32)):
-        found = compiled.built(source, dtype)
+    for cell, dtype in ((GRU, torch.float32), (GRU, torch.float64), (LSTM, torch.float32)):
+        found = kernels(cell, dtype)
         assert (found.library, found.reason) == (None, "slow-cc had not built it after 1 s")
     compiled.built.cache_clear()  # as the next process would begin
-    assert compiled.built(SOURCE, torch.float32).library is None
+    assert kernels(GRU, torch.float32).library is None
     assert calls.read_text().split() == ["called"]
     assert not is_running(int(pid.read_text()))
     assert kept(home) == []

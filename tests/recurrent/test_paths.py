@@ -5,7 +5,8 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Generator
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from torch.testing import assert_close
 import whence
 from whence import LRP
 from whence.recurrent import dispatch
-from whence.recurrent.cells import GRU, LSTM
+from whence.recurrent.cells import CELLS, LSTM
 from whence.recurrent.directions import DirectionsLayer
 from whence.recurrent.lstm.weights import LSTMWeights, lstm_weights
 from whence.recurrent.native import compiled
@@ -35,7 +36,6 @@ def unwritten_is_nan() -> Generator[None]:
     torch.use_deterministic_algorithms(before)
 
 
-CELLS = {"lstm": LSTM, "gru": GRU}
 SIZES = [(1, 1, 1, 1), (3, 5, 2, 4), (4, 63, 3, 5), (7, 65, 1, 3), (2, 127, 4, 2), (33, 3, 37, 3)]
 
 
@@ -52,27 +52,26 @@ class Case:
             drawn = torch.randn(*shape, generator=generator, dtype=torch.float64) / 3
             return (drawn * (torch.rand(*shape, generator=generator) > 0.1)).to(dtype)
 
-        self.cell, rows = CELLS[cell], {"lstm": 4, "gru": 3}[cell] * hidden
+        self.cell, rows = CELLS[cell], CELLS[cell].gates * hidden
         parts = [[numbers(rows, embedding), numbers(rows, hidden), numbers(rows), numbers(rows)] for _ in range(2)]
         self.weights = [self.cell.weights(*(own if bias else own[:2]), has_biases=bias) for own in parts]
         self.x = numbers(steps, batch, embedding)
-        count = {"lstm": 2, "gru": 1}[cell]
-        self.states = [numbers(2, batch, hidden) for _ in range(count)]
+        self.states = [numbers(2, batch, hidden) for _ in self.cell.states]
         self.lengths = torch.linspace(steps, 1, batch).round().long() if ragged else None
         self.r_outputs: Tensor | None = numbers(3, steps, batch, 2 * hidden)
-        self.r_states = [numbers(3, 2, batch, hidden) for _ in range(count)]
+        self.r_states = [numbers(3, 2, batch, hidden) for _ in self.cell.states]
         if self.lengths is not None:
             active = (torch.arange(steps)[:, None] < self.lengths)[..., None]
             self.x, self.r_outputs = self.x * active, self.r_outputs * active
 
     def layer(self, name: str) -> Any:
         if name == "compiled":
-            if native.kernels(self.weights[0], self.x.dtype).library is None:
+            if native.kernels(self.cell, self.x.dtype).library is None:
                 pytest.skip("no C compiler")
-            return native.NativeLayer(self.x, self.weights, self.states, self.lengths)
+            return native.NativeLayer(self.cell, self.x, self.weights, self.states, self.lengths)
         if name == "triton":
-            return gpu_layer().TritonLayer(self.x, self.weights, self.states, self.lengths)
-        return DirectionsLayer(self.cell, self.x, self.weights, self.states, self.lengths, plainly=name == "plain")
+            return gpu_layer().TritonLayer(self.cell, self.x, self.weights, self.states, self.lengths)
+        return DirectionsLayer(self.cell, self.x, self.weights, self.states, self.lengths, is_plain=name == "plain")
 
     def scaled(self, by: float) -> "Case":
         """With smaller weights, as large layers have."""
@@ -323,36 +322,38 @@ def test_the_kernels_activations_are_pytorchs(dtype: torch.dtype) -> None:
         torch.tensor([50.0, 0, 0, 50.0]).to(dtype),
         None,
     )
-    if native.kernels(weights, dtype).library is None:
+    if native.kernels(LSTM, dtype).library is None:
         pytest.skip("no C compiler")
     zero = torch.zeros(1, len(a), 1, dtype=dtype)
-    layer = native.NativeLayer(a[None, :, None], [weights], [zero, zero], None)
+    layer = native.NativeLayer(LSTM, a[None, :, None], [weights], [zero, zero], None)
     tolerance = 4 * torch.finfo(dtype).eps
     assert_close(layer.final()[0][0, :, 0], a.tanh().tanh(), rtol=tolerance, atol=tolerance)
 
 
 def test_a_layer_says_which_path_it_takes_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    lstm, gru = nn.LSTM(4, 3), nn.GRU(4, 3)
     x = torch.randn(5, 2, 4)
-    weights = lstm_weights(*lstm.parameters(), has_biases=True)
-    assert dispatch.path(weights, x, product="all").name in ("plain", "compiled")
-    assert dispatch.path(weights, x, product="half").name == "reference"
-    assert dispatch.path(weights, x.bfloat16(), product="all").reason == "there is no faster path for torch.bfloat16 on cpu"
-    assert dispatch.path(gru, x, product="all") == (
-        "reference",
-        "only nn.LSTM and nn.GRU have a faster path",
-    )  # a layer is no weights
+    weights = lstm_weights(*nn.LSTM(4, 3).parameters(), has_biases=True)
+    assert dispatch.path(LSTM, weights, x, product="all").name in ("plain", "compiled")
+    assert dispatch.path(LSTM, weights, x, product="half").name == "reference"
+    assert (
+        dispatch.path(LSTM, weights, x.bfloat16(), product="all").reason == "there is no faster path for torch.bfloat16 on cpu"
+    )
+    assert dispatch.path(LSTM, weights, x[:0], product="all") == ("reference", "the input is empty")
+    projected = lstm_weights(*nn.LSTM(4, 3, proj_size=2).parameters(), has_biases=True)
+    assert dispatch.path(LSTM, projected, x, product="all") == ("reference", "a projection has no faster path")
+    bare = replace(LSTM, native=None, plain=None)
+    assert dispatch.path(bare, weights, x, product="all") == ("reference", "there are no C kernels for nn.LSTM")
     compiled.built.cache_clear()
     monkeypatch.setenv("WHENCE_COMPILED", "0")
-    assert dispatch.path(weights, x, product="all") == ("plain", "WHENCE_COMPILED is 0")
+    assert dispatch.path(LSTM, weights, x, product="all") == ("plain", "WHENCE_COMPILED is 0")
     compiled.built.cache_clear()
     monkeypatch.setenv("WHENCE_COMPILED", "1")
     monkeypatch.setenv("CC", "no-such-compiler")
-    assert dispatch.path(weights, x, product="all") == ("plain", "there is no C compiler no-such-compiler")
+    assert dispatch.path(LSTM, weights, x, product="all") == ("plain", "there is no C compiler no-such-compiler")
     compiled.built.cache_clear()
     monkeypatch.setenv("CC", "false")
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
-    assert dispatch.path(weights, x, product="all").reason.startswith("it could not be built")
+    assert dispatch.path(LSTM, weights, x, product="all").reason.startswith("it could not be built")
     compiled.built.cache_clear()
 
 
@@ -385,10 +386,11 @@ def test_loading_a_kernel_leaves_the_processors_numbers_alone() -> None:
     """In a process of its own: a library linked with -ffast-math would make the smallest numbers zero everywhere."""
     code = """
 import numpy as np, torch
-from whence.recurrent.native.compiled import built
-for source in ("lstm/steps.c", "gru/steps.c"):
+from whence.recurrent.cells import CELLS
+from whence.recurrent.native.layer import kernels
+for cell in CELLS.values():
     for dtype in (torch.float32, torch.float64):
-        built(source, dtype)
+        kernels(cell, dtype)
 assert np.float64(5e-324) * np.float64(1.0) > 0 and float(torch.tensor([1e-40]) * 1) > 0
 """
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0

@@ -15,6 +15,7 @@ from whence.recurrent import dispatch
 from whence.recurrent.cells import GRU
 from whence.recurrent.gru.weights import gru_weights
 from whence.recurrent.native import buffers, compiled
+from whence.recurrent.native.layer import kernels
 
 
 class Loop(nn.Module):
@@ -162,14 +163,14 @@ def test_a_damaged_kernel_is_built_again(damage: bytes | None, tmp_path: Path, m
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     compiled.built.cache_clear()
     try:
-        if compiled.built("gru/steps.c", torch.float32).library is None:
+        if kernels(GRU, torch.float32).library is None:
             pytest.skip("no C compiler")
         (library,) = (tmp_path / "whence" / "kernels").glob("*.so")
         whole = library.read_bytes()
         library.unlink()
         library.write_bytes(whole[: len(whole) // 2] if damage is None else damage)
         compiled.built.cache_clear()
-        assert compiled.built("gru/steps.c", torch.float32).reason.startswith("built by")
+        assert kernels(GRU, torch.float32).reason.startswith("built by")
         assert len(library.read_bytes()) == len(whole)
     finally:
         compiled.built.cache_clear()
@@ -177,13 +178,13 @@ def test_a_damaged_kernel_is_built_again(damage: bytes | None, tmp_path: Path, m
 
 def test_a_compiler_with_options_and_one_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    weights = nn.GRU(2, 2)
+    weights = gru_weights(*nn.GRU(2, 2).parameters(), has_biases=True)
     for setting, reason in (("cc -O1", "built by"), ("false", "it could not be built by false")):
         compiled.built.cache_clear()
         monkeypatch.setenv("CC", setting)
-        assert compiled.built("gru/steps.c", torch.float32).reason.startswith(reason)
+        assert kernels(GRU, torch.float32).reason.startswith(reason)
+    assert dispatch.path(GRU, weights, torch.zeros(1, 1, 2), product="all").name == "reference"
     compiled.built.cache_clear()
-    assert dispatch.path(weights, torch.zeros(1, 1, 2), product="all").name == "reference"
 
 
 def gru_layer(change: dict[str, Tensor], x: Tensor | None = None) -> dispatch.Chosen:
@@ -209,6 +210,12 @@ def gru_layer(change: dict[str, Tensor], x: Tensor | None = None) -> dispatch.Ch
 def test_weights_that_do_not_fit_are_refused(change: dict[str, Tensor]) -> None:
     with pytest.raises(RuntimeError, match="weights have shape"):
         gru_layer(change)
+
+
+def test_a_state_too_many_is_refused() -> None:
+    weights = gru_weights(torch.randn(12, 5), torch.randn(12, 4), has_biases=False)
+    with pytest.raises(RuntimeError, match="a recurrent layer with 1 states is given 2"):
+        dispatch.run_layer(GRU, torch.randn(3, 2, 5), [weights], [torch.zeros(1, 2, 4)] * 2, None, product="all")
 
 
 def test_a_layer_without_rows() -> None:

@@ -25,22 +25,25 @@ def fine_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("fine_gpu")
 def test_nothing_is_said_against_the_kernels_where_they_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert dispatch._against_triton(WEIGHTS, X, 2) is None
+    assert dispatch._against_triton(LSTM, WEIGHTS, X, 2) is None
     monkeypatch.setenv("WHENCE_TRITON", "1")
-    assert dispatch._against_triton(WEIGHTS, X, 2) is None
+    assert dispatch._against_triton(LSTM, WEIGHTS, X, 2) is None
 
 
 @pytest.mark.usefixtures("fine_gpu")
 def test_what_is_said_against_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert dispatch._against_triton(WEIGHTS, X.double(), 2) == "the Triton kernels have single precision"
+    assert dispatch._against_triton(LSTM, WEIGHTS, X.double(), 2) == "the Triton kernels compute in float32"
     needed = dispatch.programs_that_meet(300, 2)
     assert needed == 38
-    assert dispatch._against_triton(WIDE, X, 1) is None
-    assert dispatch._against_triton(WIDE, X, 2) == "38 programs would have to meet, and the GPU has 37 processors"
+    assert dispatch._against_triton(LSTM, WIDE, X, 1) is None
+    assert (
+        dispatch._against_triton(LSTM, WIDE, X, 2)
+        == "38 programs would have to run at the same time, and the GPU has 37 processors"
+    )
     monkeypatch.setattr(dispatch, "_against_gpu", lambda device: "there is no Triton")
-    assert dispatch._against_triton(WEIGHTS, X, 2) == "there is no Triton"
+    assert dispatch._against_triton(LSTM, WEIGHTS, X, 2) == "there is no Triton"
     monkeypatch.setenv("WHENCE_TRITON", "off")
-    assert dispatch._against_triton(WEIGHTS, X, 2) == "WHENCE_TRITON is off"
+    assert dispatch._against_triton(LSTM, WEIGHTS, X, 2) == "WHENCE_TRITON is off"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,7 @@ def test_a_variable_says_no(word: str, off: bool, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("product", ["all", "half"])
 def test_a_layer_that_ran_says_on_which_path(product: Product) -> None:
     layer = dispatch.run_layer(LSTM, X, [WEIGHTS], [torch.zeros(1, 3, 3)] * 2, None, product=product)
-    assert layer.path == dispatch.path(WEIGHTS, X, product=product, directions=1).name
+    assert layer.path == dispatch.path(LSTM, WEIGHTS, X, product=product, directions=1).name
     assert (layer.path == "reference") == (product == "half")
 
 

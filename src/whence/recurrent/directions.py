@@ -1,30 +1,39 @@
-"""A layer whose directions each read their input in an order of their own: the reference's way, and the plain path's."""
+"""A layer in PyTorch's own operations, by the reference or the plain path: every direction reads x in its own order."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from whence.equations import Rules
+from whence.recurrent.cell import Cell, PlainTape, Tape
 from whence.recurrent.layer import SweptLayer
-from whence.recurrent.lstm import plain
 from whence.recurrent.sequences import reverse
 from whence.recurrent.sweep import Swept
+from whence.recurrent.weights import Weights
 
 
 class DirectionsLayer:
-    """Directions that each read x in an order of their own, by the reference or the plain path, brought into that of time."""
+    """All directions of a layer. What each direction computed in its own order is returned in the order of time."""
 
     def __init__(
-        self, cell: Any, x: Tensor, weights: Sequence[Any], states: Sequence[Tensor], lengths: Tensor | None, *, plainly: bool
+        self,
+        cell: Cell,
+        x: Tensor,
+        weights: Sequence[Weights],
+        states: Sequence[Tensor],
+        lengths: Tensor | None,
+        *,
+        is_plain: bool = False,
     ) -> None:
-        self.cell, self.weights, self.lengths, self.is_plain = cell, weights, lengths, plainly
+        self.cell, self.weights, self.lengths = cell, weights, lengths
+        self.plain = cell.plain if is_plain else None
         given = [self._ordered(x, d) for d in range(len(weights))]
         starts = list(zip(*(state.unbind(0) for state in states), strict=True))
-        if plainly:
-            self.tape = plain.forward(given, weights, states=starts, lengths=lengths)
-            self.tapes = []
+        self.tapes: list[Tape] = []  # by direction, of the reference
+        self.tape: PlainTape | None = None
+        if self.plain is not None:
+            self.tape = self.plain.forward(given, weights, states=starts, lengths=lengths)
         else:
             self.tapes = [
                 cell.forward(own, each, states=start, lengths=lengths)
@@ -32,24 +41,24 @@ class DirectionsLayer:
             ]
 
     def renew(self, x: Tensor) -> None:
-        """Take the same input from another place; the plain path has a copy of its own."""
+        """Take the same input from another place in memory; the plain path has its own copy."""
         self.tapes = [tape._replace(x=self._ordered(x, d)) for d, tape in enumerate(self.tapes)]
 
     def release(self) -> None:
         """Nothing here is borrowed."""
 
     def _ordered(self, padded: Tensor, d: int) -> Tensor:
-        """A (..., T, B, ·) tensor in the order in which a direction reads it, or back from it."""
+        """A (..., T, B, ·) tensor in the order in which a direction reads it; applied again, in the order of time."""
         return reverse(padded, self.lengths) if d else padded
 
     def outputs(self) -> Tensor:
         """The hidden state of every direction after every step (T, B, D·H), zero where a sequence has ended."""
-        own = self.tape.outputs() if self.is_plain else [tape.outputs() for tape in self.tapes]
+        own = self.tape.outputs() if self.tape is not None else [tape.outputs() for tape in self.tapes]
         return torch.cat([self._ordered(each, d) for d, each in enumerate(own)], dim=-1)
 
     def final(self) -> Sequence[Tensor]:
         """The final states (D, B, ·) each."""
-        own = self.tape.final() if self.is_plain else [tape.final() for tape in self.tapes]
+        own = self.tape.final() if self.tape is not None else [tape.final() for tape in self.tapes]
         return [torch.stack(each) for each in zip(*own, strict=True)]
 
     def relevance(
@@ -62,13 +71,13 @@ class DirectionsLayer:
         by_step: bool,
         keep: bool = False,
     ) -> SweptLayer:
-        """Hand back relevance; with `keep`, also what every state carried on the way."""
+        """Hand back relevance; with `keep`, also the relevance that every state carried from step to step."""
         parts = None
         if r_outputs is not None:
             parts = [self._ordered(part, d) for d, part in enumerate(r_outputs.chunk(len(self.weights), dim=-1))]
         ends = list(zip(*(each.unbind(1) for each in r_states), strict=True))
-        if self.is_plain:
-            swept = plain.relevance(self.tape, self.weights, r_outputs=parts, r_states=ends, rule=rule)
+        if self.plain is not None:
+            swept = self.plain.relevance(self.tape, self.weights, r_outputs=parts, r_states=ends, rule=rule)
         else:
             swept = self._by_reference(parts, ends, rule, keep=keep)
         r_x = torch.stack([self._ordered(each.x, d) for d, each in enumerate(swept) if direction in (None, d)]).sum(0)
@@ -80,9 +89,12 @@ class DirectionsLayer:
             [each.carried for each in swept if each.carried],
         )
 
-    def _by_reference(self, parts: Sequence[Tensor] | None, ends: Sequence[Any], rule: Rules, *, keep: bool) -> list[Swept]:
+    def _by_reference(
+        self, parts: Sequence[Tensor] | None, ends: Sequence[tuple[Tensor, ...]], rule: Rules, *, keep: bool
+    ) -> list[Swept]:
         if parts is None:
-            parts = [tape.h.new_zeros(len(end[0]), *tape.outputs().shape) for tape, end in zip(self.tapes, ends, strict=True)]
+            outputs = [tape.outputs() for tape in self.tapes]
+            parts = [own.new_zeros(len(end[0]), *own.shape) for own, end in zip(outputs, ends, strict=True)]
         return [
             self.cell.relevance(tape, own, r_outputs=arrived, r_states=end, rule=rule, keep=keep)
             for tape, own, arrived, end in zip(self.tapes, self.weights, parts, ends, strict=True)

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from whence.equations import Product, Rules
+from whence.recurrent.cell import Cell
 from whence.recurrent.directions import DirectionsLayer
-from whence.recurrent.gru.weights import GRUWeights
 from whence.recurrent.layer import Layer, SweptLayer
-from whence.recurrent.lstm.weights import LSTMWeights
 from whence.recurrent.native.compiled import PRECISIONS, is_off
 from whence.recurrent.native.layer import NativeLayer, kernels
 from whence.recurrent.triton.grid import grid_for, processors, programs_that_meet
+from whence.recurrent.weights import Weights, tensors
 
-LARGEST_STATE, LARGEST_SUM = 2.0**10, 2.0**18  # of which 2⁻⁴⁰ is nothing beside 1
+LARGEST_STATE, LARGEST_SUM = 2.0**10, 2.0**18  # 2⁻⁴⁰ of these is negligible beside 1
 ON_GPUS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
@@ -31,39 +31,49 @@ class Path(NamedTuple):
     reason: str
 
 
-def path(weights: Any, x: Tensor, *, product: Product, directions: int = 2) -> Path:
-    """The path of a layer whose directions have weights such as these, for an input x (T, B, E)."""
-    if not isinstance(weights, (LSTMWeights, GRUWeights)):
-        return Path("reference", "only nn.LSTM and nn.GRU have a faster path")
-    if product != "all" or (isinstance(weights, LSTMWeights) and weights.projection is not None):
-        return Path("reference", "a projection, or another rule for products than the paper's, has no faster path")
-    if x.device.type not in ("cpu", "cuda") or x.dtype not in (PRECISIONS if x.device.type == "cpu" else ON_GPUS):
-        return Path("reference", f"there is no faster path for {x.dtype} on {x.device.type}")
-    if x.numel() == 0:
-        return Path("reference", "an empty input has nothing to be fast about")
+def path(cell: Cell, weights: Weights, x: Tensor, *, product: Product, directions: int = 2) -> Path:
+    """The path of a layer with these weights in every direction, for an input x (T, B, E)."""
+    reason = _against_faster(cell, weights, x, product)
+    if reason is not None:
+        return Path("reference", reason)
     if x.device.type == "cuda":
-        reason = _against_triton(weights, x, directions)
-        return Path("triton", "PyTorch comes with Triton") if reason is None else Path(_without_kernels(weights, x), reason)
-    found = kernels(weights, x.dtype)
-    return Path(_without_kernels(weights, x) if found.library is None else "compiled", found.reason)
+        reason = _against_triton(cell, weights, x, directions)
+        return Path("triton", "PyTorch comes with Triton") if reason is None else Path(_without_kernels(cell, x), reason)
+    found = kernels(cell, x.dtype)
+    return Path(_without_kernels(cell, x) if found.library is None else "compiled", found.reason)
 
 
-def _without_kernels(weights: LSTMWeights | GRUWeights, x: Tensor) -> str:
-    """The path that PyTorch's own operations can take."""
-    return "plain" if isinstance(weights, LSTMWeights) and x.dtype in PRECISIONS else "reference"
+def _against_faster(cell: Cell, weights: Weights, x: Tensor, product: Product) -> str | None:
+    """Why only the reference can run a layer, None where a faster path may."""
+    if weights.needs_reference is not None:
+        return weights.needs_reference
+    if cell.has_products and product != "all":
+        return "another rule for products than the paper's has no faster path"
+    if x.device.type not in ("cpu", "cuda") or x.dtype not in (PRECISIONS if x.device.type == "cpu" else ON_GPUS):
+        return f"there is no faster path for {x.dtype} on {x.device.type}"
+    return "the input is empty" if x.numel() == 0 else None
 
 
-def _against_triton(weights: LSTMWeights | GRUWeights, x: Tensor, directions: int) -> str | None:
-    """Why the Triton kernels cannot do a layer, None where they can."""
+def _without_kernels(cell: Cell, x: Tensor) -> str:
+    """The best path in PyTorch's own operations."""
+    return "plain" if cell.plain is not None and x.dtype in PRECISIONS else "reference"
+
+
+def _against_triton(cell: Cell, weights: Weights, x: Tensor, directions: int) -> str | None:
+    """Why the Triton kernels cannot run a layer, None where they can."""
+    if cell.triton is None:
+        return f"there are no Triton kernels for {cell.label}"
     if is_off("WHENCE_TRITON"):
         return f"WHENCE_TRITON is {os.environ['WHENCE_TRITON']}"
     if x.dtype == torch.float64:
-        return "the Triton kernels have single precision"
+        return "the Triton kernels compute in float32"
     reason = _against_gpu(x.device)
     if reason is not None:
         return reason
-    needed, found = programs_that_meet(weights.hidden.shape[1], directions), processors(x.device)
-    return f"{needed} programs would have to meet, and the GPU has {found} processors" if needed > found else None
+    needed, found = programs_that_meet(weights.hidden_size, directions), processors(x.device)
+    return (
+        f"{needed} programs would have to run at the same time, and the GPU has {found} processors" if needed > found else None
+    )
 
 
 @cache
@@ -72,23 +82,24 @@ def _against_gpu(device: torch.device) -> str | None:
     if importlib.util.find_spec("triton") is None:
         return "there is no Triton"
     if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
-        return "there is no C compiler, with which Triton makes what launches a kernel"
+        return "there is no C compiler, which Triton needs to build its launchers"
     if torch.version.hip is not None:
         return "the Triton kernels are for NVIDIA's GPUs"
     major, minor = torch.cuda.get_device_capability(device)
     return f"the Triton kernels need compute capability 8.0, and the GPU has {major}.{minor}" if major < 8 else None
 
 
-def _are_uneven(x: Tensor, weights: Sequence[LSTMWeights | GRUWeights], states: Sequence[Tensor]) -> bool:
-    """Whether a GPU's halves, which hold 2⁻⁴⁰ of the largest number of a row, would lose what counts beside larger numbers.
+def _exceeds_float16_split(x: Tensor, weights: Sequence[Weights], states: Sequence[Tensor]) -> bool:
+    """Whether a layer's numbers differ so much in size that splitting them into float16 parts would lose the small ones.
 
-    Small layers know how to help themselves (recurrent/gpu/parts.py); for larger ones it waits for the GPU, once.
+    A split row keeps 2⁻⁴⁰ of its largest number. Layers that one program holds treat large numbers separately
+    (triton/split.py). For larger layers, this waits for the GPU once.
     """
     if grid_for(states[0].shape[-1], 1, is_back=False).is_held:
         return False
     u = torch.stack([_largest(own.input) for own in weights]).max()
     worst = torch.maximum(_largest(states[0]) / LARGEST_STATE, _largest(x) * u / LARGEST_SUM)
-    return not bool(worst <= 1)  # nor where it is NaN
+    return not bool(worst <= 1)  # true for NaN too
 
 
 def _largest(numbers: Tensor) -> Tensor:
@@ -96,19 +107,19 @@ def _largest(numbers: Tensor) -> Tensor:
 
 
 class Chosen:
-    """A layer on its path; what only the reference can tell is asked of the reference."""
+    """A layer on its path. It falls back to the reference for what only the reference can compute."""
 
     def __init__(
         self,
         path: str,
         layer: Layer,
-        slow: Callable[[Tensor, Sequence[Tensor]], DirectionsLayer],
+        reference: Callable[[Tensor, Sequence[Tensor]], DirectionsLayer],
         x: Tensor,
         states: Sequence[Tensor],
     ) -> None:
         self.path = path  # the name of the path that was taken
         self.outputs, self.final, self.release = layer.outputs, layer.final, layer.release
-        self._layer, self._slow = layer, slow
+        self._layer, self._reference = layer, reference
         self._x, self._states = x, states
 
     def renew(self, x: Tensor | None, states: Sequence[Tensor]) -> None:
@@ -128,63 +139,64 @@ class Chosen:
         by_step: bool = False,
         keep: bool = False,
     ) -> SweptLayer:
-        """Hand back relevance; without a stabiliser, 0 / 0 needs a look at every number, which the reference takes."""
+        """Hand back relevance. Only the reference keeps what states carried, and only it handles 0 / 0 without a stabiliser."""
         smallest = torch.finfo(torch.promote_types(self._x.dtype, torch.float32)).tiny
         if keep or rule.epsilon < smallest:
-            slow = self._slow(self._x, self._states)
+            slow = self._reference(self._x, self._states)
             return slow.relevance(r_outputs, r_states, rule, direction=direction, by_step=by_step, keep=keep)
         with _on(self._x.device):
             return self._layer.relevance(r_outputs, r_states, rule, direction=direction, by_step=by_step)
 
 
 def run_layer(
-    cell: Any, x: Tensor, weights: Sequence[Any], states: Sequence[Tensor], lengths: Tensor | None, *, product: Product
+    cell: Cell, x: Tensor, weights: Sequence[Weights], states: Sequence[Tensor], lengths: Tensor | None, *, product: Product
 ) -> Chosen:
     """Run all directions of a layer over x (T, B, E) from states (D, B, ·) each, on the path that is best for it."""
     _require_fitting(x, weights, states)
-    chosen = path(weights[0], x, product=product, directions=len(weights)).name
-    parts = [each for own in weights for each in own if isinstance(each, Tensor)]
+    chosen = path(cell, weights[0], x, product=product, directions=len(weights)).name
+    parts = [each for own in weights for each in tensors(own).values()]
     if any(each.dtype != x.dtype or each.device != x.device or each.is_neg() for each in (x, *states, *parts)):
-        chosen = "reference"  # PyTorch's own operations know what to make of it
-    if chosen == "triton" and _are_uneven(x, weights, states):
-        chosen = _without_kernels(weights[0], x)
+        chosen = "reference"  # PyTorch's own operations handle or refuse mixed types and lazily negated tensors
+    if chosen == "triton" and _exceeds_float16_split(x, weights, states):
+        chosen = _without_kernels(cell, x)
 
-    def slow(x: Tensor, states: Sequence[Tensor], *, plainly: bool = False) -> DirectionsLayer:
-        return DirectionsLayer(cell, x, weights, states, lengths, plainly=plainly)
+    def reference(x: Tensor, states: Sequence[Tensor], *, is_plain: bool = False) -> DirectionsLayer:
+        return DirectionsLayer(cell, x, weights, states, lengths, is_plain=is_plain)
 
     if chosen == "reference":
-        layer = slow(x, states)
+        layer = reference(x, states)
         return Chosen(chosen, layer, lambda _x, _states: layer, x, states)
     with torch.no_grad(), _on(x.device):
         if chosen == "triton":
             from whence.recurrent.triton.layer import TritonLayer  # only here: it needs Triton
 
-            return Chosen(chosen, TritonLayer(x, weights, states, lengths), slow, x, states)
-        quick = NativeLayer(x, weights, states, lengths) if chosen == "compiled" else slow(x, states, plainly=True)
-        return Chosen(chosen, quick, slow, x, states)
+            return Chosen(chosen, TritonLayer(cell, x, weights, states, lengths), reference, x, states)
+        quick = NativeLayer(cell, x, weights, states, lengths) if chosen == "compiled" else reference(x, states, is_plain=True)
+        return Chosen(chosen, quick, reference, x, states)
 
 
 def _on(device: torch.device) -> AbstractContextManager[Any]:
-    """Make a GPU the current one, which is where Triton launches, unless it is."""
+    """Make a GPU the current one, as Triton launches on the current GPU; nothing where it already is."""
     is_there = device.type != "cuda" or device.index == torch.cuda.current_device()
     return nullcontext() if is_there else torch.cuda.device(device)
 
 
-def _require_fitting(x: Tensor, weights: Sequence[Any], states: Sequence[Tensor]) -> None:
-    """Refuse what PyTorch's own layer would refuse: kernels read memory, and would read what is not there."""
+def _require_fitting(x: Tensor, weights: Sequence[Weights], states: Sequence[Tensor]) -> None:
+    """Refuse what PyTorch's own layer would refuse: the kernels do not check bounds."""
     own = weights[0]
-    rows, size = own.input.shape
+    size = own.input.shape[1]
     if x.shape[-1] != size:
         raise RuntimeError(f"a recurrent layer for {size} features is given {x.shape[-1]}")
-    width = own.hidden_size
-    hidden = own.hidden.shape[1] if getattr(own, "projection", None) is not None else width
-    needed = {"input": (rows, size), "hidden": (rows, hidden), "projection": (hidden, width)}
+    needed = own.shapes()
     for each in weights:
-        for name, part in zip(each._fields, each, strict=True):
-            shape = needed.get(name, (rows,))  # of a bias
-            if isinstance(part, Tensor) and part.shape != shape:
-                raise RuntimeError(f"a recurrent layer's {name} weights have shape {tuple(part.shape)} where {shape} is needed")
-    for state, columns in zip(states, [hidden, width], strict=False):
+        for name, part in tensors(each).items():
+            if part.shape != needed[name]:
+                raise RuntimeError(
+                    f"a recurrent layer's {name} weights have shape {tuple(part.shape)} where {needed[name]} is needed"
+                )
+    if len(states) != len(own.state_sizes):
+        raise RuntimeError(f"a recurrent layer with {len(own.state_sizes)} states is given {len(states)}")
+    for state, columns in zip(states, own.state_sizes, strict=True):
         shape = (len(weights), x.shape[1], columns)
         if state.shape != shape:
             raise RuntimeError(f"a recurrent layer's state has shape {tuple(state.shape)} where {shape} is needed")

@@ -1,4 +1,4 @@
-"""What a path through a recurrent layer is: all directions of one layer, forward with a tape and back."""
+"""What every path offers: all directions of one layer, forward with a tape and back."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -9,17 +9,17 @@ from whence.equations import Rules
 
 
 class SweptLayer(NamedTuple):
-    """Where the relevance of a layer went. K targets at once, D directions; time runs forward whatever the direction."""
+    """Where the relevance of a layer went, for K targets and D directions; time runs forward in both directions."""
 
-    x: Tensor  # (K, T, B, E), or (K, T, B, 1) by step: of all directions together, or of the one asked for
+    x: Tensor  # (K, T, B, E), or (K, T, B, 1) by step: the sum over all directions, or one direction's
     states: Sequence[Tensor]  # (K, D, B, ·) each, the initial states'
     bias: Tensor  # (D, K, B)
     stabiliser: Tensor  # (D, K, B)
-    carried: Sequence[Sequence[Tensor]] = ()  # by direction, as `Swept` has them in the direction's own order
+    carried: Sequence[Sequence[Tensor]] = ()  # by direction, each as in `Swept`, in the direction's own order
 
 
 class Layer(Protocol):
-    """What one layer's forward pass kept, and the way back through it."""
+    """One layer after its forward pass, with the tape for its way back."""
 
     def outputs(self) -> Tensor:
         """The hidden state of every direction after every step (T, B, D·H), zero where a sequence has ended."""
@@ -40,5 +40,5 @@ class Layer(Protocol):
         ...
 
     def release(self) -> None:
-        """Hand on the memory that the layer borrowed; it cannot go back any more."""
+        """Release borrowed memory; the layer cannot hand back relevance any more."""
         ...

@@ -1,10 +1,29 @@
 """What an nn.GRU is."""
 
-from torch import nn
+from torch import Tensor, nn
 
-from whence.recurrent.cell import Cell
+from whence.recurrent.cell import Cell, Native, Panels, TritonKernels
 from whence.recurrent.gru import reference
-from whence.recurrent.gru.weights import gru_weights
+from whence.recurrent.gru.weights import GRUWeights, gru_weights
+
+
+def pack(weights: GRUWeights, panels: Panels) -> dict[str, Tensor]:
+    """Matrices for the sums of x and for those of h⁻, and back from the coefficients of the candidate's two sums."""
+    u, w, _, _ = weights.candidate()
+    return {
+        "u": panels(weights.input.T),
+        "w": panels(weights.hidden.T),
+        "u_back": panels(u),
+        "w_back": panels(w),
+    }
+
+
+def kernels() -> TritonKernels:
+    """The Triton kernels."""
+    from whence.recurrent.gru import triton  # only here: it needs Triton
+
+    return triton
+
 
 GRU = Cell(
     label="nn.GRU",
@@ -16,4 +35,6 @@ GRU = Cell(
     weights=gru_weights,
     forward=reference.forward,
     relevance=reference.relevance,
+    native=Native("gru/steps.c", tape=("WRITTEN", "CANDIDATE", "M", "GATED", "H"), pack=pack),
+    triton=kernels,
 )

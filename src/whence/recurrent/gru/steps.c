@@ -1,12 +1,12 @@
-/* The steps of a GRU layer, forward and back. What they compute is written in reference.py; with r what arrives at h,
+/* The steps of a GRU layer, forward and back. reference.py has the formulas. Here they are factors of r, the relevance of h:
  *
- *   stays with h⁻:  ( z ⊙ h⁻ + ½ ε s ) / ( h + ε s ) · r
- *   q_a = ( (1 − z) ⊙ n + ½ ε s ) / ( h + ε s ) / ( a + ε sign a ) · r        per unit of the candidate's sum a
- *   q_m = q_a ( ρ ⊙ m + share of a ) / ( m + ε sign m )                       per unit of m = W h⁻ + b_hn; ρ the reset gate
+ *   R_h⁻ = ( z ⊙ h⁻ + ½ ε s ) / ( h + ε s ) · r                               directly, through the update gate z
+ *   q_a  = ( (1 − z) ⊙ n + ½ ε s ) / ( h + ε s ) / ( a + ε sign a ) · r       relevance per unit of the candidate's sum a
+ *   q_m  = q_a ( ρ ⊙ m + share of a ) / ( m + ε sign m )                      relevance per unit of m = W h⁻ + b_hn
  *
- * and one matrix product each, q_m W for h⁻ and q_a U for x. The tape holds for every step and row  (1 − z) ⊙ n, a, m, ρ ⊙ m, h. */
-
-enum { KEPT = 5 };
+ * with ρ the reset gate. Then q_m W goes to h⁻ and q_a U to x, one matrix product each.
+ *
+ * The tape keeps for every step and row, H numbers each:  WRITTEN (1 − z) ⊙ n,  CANDIDATE a,  M m,  GATED ρ ⊙ m,  H h. */
 
 static void open_gates(long hidden, const REAL *restrict x, const REAL *restrict own, const REAL *restrict b_x, const REAL *restrict b_h,
                        REAL *restrict h, REAL *restrict tape) {
@@ -15,12 +15,12 @@ static void open_gates(long hidden, const REAL *restrict x, const REAL *restrict
         REAL update = sigmoid(x[hidden + j] + own[hidden + j] + b_x[hidden + j] + b_h[hidden + j]);
         REAL m = own[2 * hidden + j] + b_h[2 * hidden + j], gated = reset * m, a = x[2 * hidden + j] + b_x[2 * hidden + j] + gated;
         REAL written = ((REAL)1 - update) * hyperbolic(a), next = written + update * h[j];
-        tape[j] = written, tape[hidden + j] = a, tape[2 * hidden + j] = m, tape[3 * hidden + j] = gated;
-        tape[4 * hidden + j] = next, h[j] = next;
+        tape[TAPE_WRITTEN * hidden + j] = written, tape[TAPE_CANDIDATE * hidden + j] = a, tape[TAPE_M * hidden + j] = m;
+        tape[TAPE_GATED * hidden + j] = gated, tape[TAPE_H * hidden + j] = next, h[j] = next;
     }
 }
 
-/* Room for one block's rows: numbers for the forward pass, and for the way back. */
+/* How many numbers of scratch memory one block of rows needs, forward or back. */
 long NAME(scratch)(long block, long inputs, long hidden, long targets) {
     const long forward = block * (inputs + hidden + 2 * padded(3 * hidden)) + KEPT * hidden;
     const long back = 6 * hidden + targets * block * (2 * hidden + padded(hidden) + padded(inputs) + 2);
@@ -53,12 +53,13 @@ void NAME(forward)(const Layer *l) {
 typedef struct { REAL eps, half, edge_a, edge_m, bias_a, bias_m, gone; } Rule;
 typedef struct { REAL *kept, *for_a, *for_m, *each_a, *each_m, *lost; } Factors;
 
-/* What one row's step back multiplies by. */
+/* The factors of one row's step back; they are the same for all targets. */
 static void factors(long hidden, Rule rule, const REAL *restrict tape, const REAL *restrict b_in, const REAL *restrict b_hn,
                     REAL *restrict kept, REAL *restrict for_a, REAL *restrict for_m, REAL *restrict each_a, REAL *restrict each_m,
                     REAL *restrict lost) {
     for (long j = 0; j < hidden; j++) {
-        REAL written = tape[j], a = tape[hidden + j], m = tape[2 * hidden + j], gated = tape[3 * hidden + j], h = tape[4 * hidden + j];
+        REAL written = tape[TAPE_WRITTEN * hidden + j], a = tape[TAPE_CANDIDATE * hidden + j], m = tape[TAPE_M * hidden + j];
+        REAL gated = tape[TAPE_GATED * hidden + j], h = tape[TAPE_H * hidden + j];
         REAL s_h = sign(h), s_a = sign(a), s_m = sign(m), whole = (REAL)1 / (h + rule.eps * s_h);
         REAL edge = rule.edge_a * s_a + rule.bias_a * b_in[j];
         REAL unit_a = (written + rule.half * s_h) * whole / (a + rule.eps * s_a);
@@ -69,7 +70,7 @@ static void factors(long hidden, Rule rule, const REAL *restrict tape, const REA
     }
 }
 
-/* One row, one target: relevance r of h to what stays with h⁻, and to q of both sums; sums of shares and of what is absorbed. */
+/* One row, one target: from the relevance of h to the direct part of h⁻ and to q_a and q_m; also shares and what is absorbed. */
 static void step_back(long hidden, Factors f, const REAL *restrict r_out, REAL *restrict r_h, REAL *restrict q_a, REAL *restrict q_m,
                       REAL *restrict share_a, REAL *restrict share_m, double *restrict absorbed) {
     const REAL *restrict kept = f.kept, *restrict for_a = f.for_a, *restrict for_m = f.for_m;
@@ -85,11 +86,12 @@ static void step_back(long hidden, Factors f, const REAL *restrict r_out, REAL *
     *share_a = shared_a, *share_m = shared_m, *absorbed += gone;
 }
 
-/* What the input of a step gets:  Σ q (U x) + E · share,  with U x = a − b − ρ ⊙ m. */
+/* The relevance of a step's whole input, without the product q U:  Σ q (U x) + E · share,  with U x = a − b − ρ ⊙ m. */
 static REAL of_step(const Layer *l, const REAL *restrict q, const REAL *restrict tape, REAL share) {
     const long hidden = l->hidden;
     REAL sum = 0;
-    for (long j = 0; j < hidden; j++) sum += q[j] * (tape[hidden + j] - l->bias_x[2 * hidden + j] - tape[3 * hidden + j]);
+    for (long j = 0; j < hidden; j++)
+        sum += q[j] * (tape[TAPE_CANDIDATE * hidden + j] - l->bias_x[2 * hidden + j] - tape[TAPE_GATED * hidden + j]);
     return sum + (REAL)l->inputs * share;
 }
 
@@ -125,7 +127,7 @@ void NAME(back)(const Layer *l) {
             for (long k = 0; k < l->targets; k++)
                 for (long b = 0; b < on; b++) {
                     const long line = k * on + b, now = place(l, start + b, t);
-                    const REAL *h = t > l->from ? tape - l->tape_time + b * kept + 4 * hidden : l->h_start + (start + b) * hidden;
+                    const REAL *h = t > l->from ? tape - l->tape_time + b * kept + TAPE_H * hidden : l->h_start + (start + b) * hidden;
                     to_state(hidden, h, to_h + line * wide, share_m[line], 1, l->r_h + k * l->r_target + (start + b) * hidden);
                     if (!l->r_x) continue;
                     REAL *r_x = l->r_x + k * l->r_x_target + now * l->r_x_time + (start + b) * l->r_x_row;

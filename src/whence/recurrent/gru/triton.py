@@ -32,7 +32,9 @@ from whence.recurrent.triton.shared import (
     wait,
 )
 
-KEPT = tl.constexpr(4)
+KEPT = tl.constexpr(4)  # numbers on the tape for every unit and step
+CANDIDATE: int = 2  # which gate is the candidate
+HAS_HIDDEN_SUM: bool = True  # m = W h⁻ + b_hn
 
 
 @triton.jit

@@ -1,8 +1,6 @@
-/* The steps of an LSTM layer, forward and back. What they compute is written in reference.py, and in plain.py as factors.
+/* The steps of an LSTM layer, forward and back. reference.py has the formulas, plain.py the same as factors.
  *
- * The tape holds for every step and row  i ⊙ g, a, c, h. */
-
-enum { KEPT = 4 };
+ * The tape keeps for every step and row, H numbers each:  WRITTEN i ⊙ g,  CANDIDATE a,  C c,  H h. */
 
 static void open_gates(long hidden, const REAL *restrict sums, const REAL *restrict bias, REAL *restrict cell, REAL *restrict h,
                        REAL *restrict tape) {
@@ -11,12 +9,13 @@ static void open_gates(long hidden, const REAL *restrict sums, const REAL *restr
         REAL written = sigmoid(sums[j] + bias[j]) * hyperbolic(a);
         REAL c = sigmoid(sums[hidden + j] + bias[hidden + j]) * cell[j] + written;
         REAL shown = sigmoid(sums[3 * hidden + j] + bias[3 * hidden + j]) * hyperbolic(c);
-        tape[j] = written, tape[hidden + j] = a, tape[2 * hidden + j] = c, tape[3 * hidden + j] = shown;
+        tape[TAPE_WRITTEN * hidden + j] = written, tape[TAPE_CANDIDATE * hidden + j] = a;
+        tape[TAPE_C * hidden + j] = c, tape[TAPE_H * hidden + j] = shown;
         cell[j] = c, h[j] = shown;
     }
 }
 
-/* Room for one block's rows: numbers for the forward pass, and for the way back. */
+/* How many numbers of scratch memory one block of rows needs, forward or back. */
 long NAME(scratch)(long block, long inputs, long hidden, long targets) {
     const long forward = block * (inputs + hidden + padded(4 * hidden)) + KEPT * hidden;
     const long back = 4 * hidden + targets * block * (hidden + padded(hidden + inputs) + 1);
@@ -48,11 +47,12 @@ void NAME(forward)(const Layer *l) {
 typedef struct { REAL eps, half, edge, from_bias, gone; } Rule;
 typedef struct { REAL *kept, *new, *each, *lost; } Factors;
 
-/* What one row's step back multiplies by. */
+/* The factors of one row's step back; they are the same for all targets. */
 static void factors(long hidden, Rule rule, const REAL *restrict tape, const REAL *restrict bias, REAL *restrict kept,
                     REAL *restrict new, REAL *restrict each, REAL *restrict lost) {
     for (long j = 0; j < hidden; j++) {
-        REAL written = tape[j], a = tape[hidden + j], c = tape[2 * hidden + j], s_c = sign(c), s_a = sign(a);
+        REAL written = tape[TAPE_WRITTEN * hidden + j], a = tape[TAPE_CANDIDATE * hidden + j], c = tape[TAPE_C * hidden + j];
+        REAL s_c = sign(c), s_a = sign(a);
         REAL whole = (REAL)1 / (c + rule.eps * s_c), candidate = (REAL)1 / (a + rule.eps * s_a);
         REAL into = (written + rule.half * s_c) * whole;
         kept[j] = (c - written + rule.half * s_c) * whole;
@@ -62,7 +62,7 @@ static void factors(long hidden, Rule rule, const REAL *restrict tape, const REA
     }
 }
 
-/* One row, one target: relevance r of the cell to that of c⁻ and to q; sums of shares and of what is absorbed. */
+/* One row, one target: from the relevance of c and h to that of c⁻ and to q; also the share and what is absorbed. */
 static void step_back(long hidden, Factors f, const REAL *restrict r_h, const REAL *restrict r_out, REAL *restrict r_c,
                       REAL *restrict q, REAL *restrict share, double *restrict absorbed) {
     const REAL *restrict kept = f.kept, *restrict new = f.new, *restrict each = f.each, *restrict lost = f.lost;
@@ -77,7 +77,7 @@ static void step_back(long hidden, Factors f, const REAL *restrict r_h, const RE
     *share = shared, *absorbed += gone;
 }
 
-/* What the input of a step gets is what its step hands on, less the part of h⁻:  Σ q (a − b) − Σ h⁻ (q W) + E · share. */
+/* The relevance of a step's whole input, without the product q U:  Σ q (a − b) − Σ h⁻ (q W) + E · share. */
 static REAL of_step(const Layer *l, const REAL *restrict q, const REAL *restrict a, const REAL *restrict h, const REAL *restrict back,
                     REAL share) {
     REAL sum = 0;
@@ -113,13 +113,13 @@ void NAME(back)(const Layer *l) {
             for (long k = 0; k < l->targets; k++)
                 for (long b = 0; b < on; b++) {
                     const long line = k * on + b, now = place(l, start + b, t);
-                    const REAL *h = t > l->from ? tape - l->tape_time + b * kept + 3 * hidden : l->h_start + (start + b) * hidden;
+                    const REAL *h = t > l->from ? tape - l->tape_time + b * kept + TAPE_H * hidden : l->h_start + (start + b) * hidden;
                     const REAL *own = back + line * width, share = shares[line];
                     to_state(hidden, h, own, share, 0, l->r_h + k * l->r_target + (start + b) * hidden);
                     if (!l->r_x) continue;
                     REAL *r_x = l->r_x + k * l->r_x_target + now * l->r_x_time + (start + b) * l->r_x_row;
                     if (l->is_by_step)
-                        *r_x = (l->is_added ? *r_x : 0) + of_step(l, q + line * hidden, tape + b * kept + hidden, h, own, share);
+                        *r_x = (l->is_added ? *r_x : 0) + of_step(l, q + line * hidden, tape + b * kept + TAPE_CANDIDATE * hidden, h, own, share);
                     else
                         to_inputs(l->inputs, (REAL)l->is_added, l->x + now * l->x_time + (start + b) * l->x_row, own + hidden, share,
                                   r_x);

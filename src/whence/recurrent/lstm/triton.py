@@ -33,7 +33,9 @@ from whence.recurrent.triton.shared import (
     wait,
 )
 
-KEPT = tl.constexpr(3)
+KEPT = tl.constexpr(3)  # numbers on the tape for every unit and step
+CANDIDATE: int = 2  # which gate is the candidate
+HAS_HIDDEN_SUM: bool = False
 
 
 @triton.jit

@@ -1,6 +1,6 @@
-"""Memory that one layer hands on to the next: fresh pages cost more than the numbers that are written into them.
+"""Memory that one layer passes on to the next, as touching fresh pages costs more than filling used ones.
 
-There is no lock, so nothing can be left locked: taking from the end of a list and putting there are single steps of Python's.
+There is no lock, so no finaliser can deadlock: `list.pop` and `list.append` are atomic in Python.
 """
 
 import math
@@ -9,13 +9,13 @@ from collections import defaultdict
 import torch
 from torch import Tensor
 
-KEPT = 32 * 2**20  # bytes that are kept at most for each precision, free for the next layer
+KEPT = 32 * 2**20  # the most bytes that are kept for the next layer, for each dtype
 
 _free: defaultdict[torch.dtype, list[Tensor]] = defaultdict(list)
 
 
 def borrow(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """A tensor on the CPU with anything in it, to be given back; NaN where PyTorch is told to fill what is not written."""
+    """An uninitialised tensor on the CPU, to be given back; filled with NaN under PyTorch's deterministic algorithms."""
     size = math.prod(shape)
     found = _taken(_free[dtype], size)
     if found is None:
@@ -25,7 +25,7 @@ def borrow(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 
 
 def _taken(free: list[Tensor], size: int) -> Tensor | None:
-    """The tensor that was given back last of those that are large enough, out of the list."""
+    """Remove and return the most recently returned tensor that is large enough."""
     small: list[Tensor] = []
     try:
         while free:
@@ -41,7 +41,7 @@ def _taken(free: list[Tensor], size: int) -> Tensor | None:
 
 
 def give_back(tensor: Tensor) -> None:
-    """Hand a borrowed tensor to whoever comes next, unless much is free already."""
+    """Return a borrowed tensor for the next layer, unless enough is free already."""
     whole = tensor if tensor._base is None else tensor._base
     free = _free[tensor.dtype]
     if sum(each.nbytes for each in free) + whole.nbytes <= KEPT:

@@ -1,6 +1,6 @@
 """Where compiled kernels are kept: a folder in the user's cache that nobody else can write to, or else a temporary one.
 
-What lies there is loaded and run, so whoever can write to it can run code as this user.
+Files from this folder are loaded and run, so anyone who can write to it can run code as this user.
 """
 
 import atexit
@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 
 class Folder(NamedTuple):
-    """Where kernels are kept, and why only for this process where that is so."""
+    """Where kernels are kept; the reason is set where the folder is temporary."""
 
     path: Path
     reason: str = ""
 
 
 def kernel_folder() -> Folder:
-    """The folder for kernels, made when it is missing; a temporary one of this process where the cache cannot be trusted."""
+    """The folder for kernels, created when missing; a temporary one for this process where the cache cannot be trusted."""
     try:
         home = cache_home().resolve()
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -31,12 +31,12 @@ def kernel_folder() -> Folder:
         foreign = [each for each in (path.parent, path) if not _is_ours(each, stat.S_IFDIR)]
         foreign += [each for each in (home, *home.parents) if not _is_guarded(each)]
         return Folder(_temporary_folder(), f"others can write to {foreign[0]}") if foreign else Folder(path)
-    except (OSError, RuntimeError, ValueError) as error:  # no home directory, nothing may be written there, or it is no folder
+    except (OSError, RuntimeError, ValueError) as error:  # no home directory, no write permission, or a file in its place
         return Folder(_temporary_folder(), str(error))
 
 
 def cache_home() -> Path:
-    """The user's cache; a relative XDG_CACHE_HOME says nothing, by its own specification."""
+    """The user's cache; the XDG specification says to ignore a relative XDG_CACHE_HOME."""
     given = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return given if given.is_absolute() else Path.home() / ".cache"
 
@@ -55,18 +55,18 @@ def _is_ours(path: Path, kind: int) -> bool:
 
 
 def _is_guarded(folder: Path) -> bool:
-    """Whether nobody else can exchange what lies in a folder: it is ours or root's; others may only add to it, as in /tmp."""
+    """Whether nobody else can replace files in a folder: it belongs to us or root, and others may at most add, as in /tmp."""
     status = folder.stat()
     return status.st_uid in (0, _user(status)) and (not status.st_mode & 0o022 or bool(status.st_mode & stat.S_ISVTX))
 
 
 def _user(status: os.stat_result) -> int:
-    """This user's number; systems without one give all files the same."""
+    """This user's id; on systems without user ids, every file counts as ours."""
     return os.geteuid() if hasattr(os, "geteuid") else status.st_uid
 
 
 @cache
 def _temporary_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="whence-"))  # nobody else may enter it
+    folder = Path(tempfile.mkdtemp(prefix="whence-"))  # created with mode 0700
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -1,4 +1,4 @@
-/* Small matrix products: the weights packed in panels of a few vectors, a handful of rows at a time in registers. */
+/* Small matrix products. Weights are packed in panels a few vectors wide; a tile of a few rows by one panel stays in registers. */
 
 #if defined(__AVX512F__)
 enum { BYTES = 64, ACROSS = 2, DOWN = 8 };
@@ -10,10 +10,10 @@ enum { BYTES = 16, ACROSS = 3, DOWN = 4 };
 typedef REAL vector __attribute__((vector_size(BYTES), aligned(sizeof(REAL)), may_alias));
 enum { LANES = BYTES / sizeof(REAL), COLUMNS = ACROSS * LANES };
 
-/* The columns of a panel, for whoever packs. */
+/* How many columns a panel has; Python needs it to allocate panels. */
 long NAME(columns)(void) { return COLUMNS; }
 
-/* Put a matrix (depth, columns), any strides, into panels `deep` rows deep, from row `row` and column `column` on. */
+/* Copy a matrix (depth, columns) of any strides into panels of `deep` rows, starting at row `row` and column `column`. */
 void NAME(pack)(long depth, long columns, const REAL *from, long from_row, long from_column, REAL *panels, long deep, long row,
                 long column) {
     for (long j = 0; j < columns; j++) {
@@ -26,7 +26,7 @@ void NAME(pack)(long depth, long columns, const REAL *from, long from_row, long 
 
 static inline long padded(long columns) { return (columns + COLUMNS - 1) / COLUMNS * COLUMNS; }
 
-/* c = a b for `rows` ≤ DOWN rows of a (·, depth) and one panel b (depth, COLUMNS); rows is known where this is inlined. */
+/* c = a b for `rows` ≤ DOWN rows of a (·, depth) and one panel b (depth, COLUMNS). Inlined, so that rows is a constant. */
 static inline __attribute__((always_inline)) void tile(const int rows, long depth, const REAL *restrict a, long a_row,
                                                        const REAL *restrict b, REAL *restrict c, long c_row) {
     vector sum[DOWN][ACROSS];
@@ -51,7 +51,7 @@ static inline __attribute__((always_inline)) void tile(const int rows, long dept
         for (int v = 0; v < ACROSS; v++) *(vector *)(c + r * c_row + v * LANES) = sum[r][v];
 }
 
-/* c (rows, c_row) = a (rows, depth) b, where b holds `columns` columns in panels; c has room for whole panels. */
+/* c (rows, c_row) = a (rows, depth) b, where b holds `columns` columns in panels; rows of c are as long as whole panels. */
 static void product(long rows, long depth, long columns, const REAL *a, long a_row, const REAL *b, REAL *c, long c_row) {
     for (long j = 0; j < columns; j += COLUMNS, b += depth * COLUMNS) {
         long r = 0;

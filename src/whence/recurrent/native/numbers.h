@@ -1,8 +1,8 @@
-/* Numbers of one precision and their activations, in a form that becomes vector instructions. */
+/* Activations in one precision, written so that the compiler can vectorise loops over them. */
 
 #include <stdint.h>
 
-/* eᶻ = 2ⁿ eʳ with |r| ≤ ½ ln 2 and a Taylor sum for eʳ: a loop over it becomes vector instructions, which one over expf does not. */
+/* eᶻ = 2ⁿ eʳ with |r| ≤ ½ ln 2 and a Taylor series for eʳ. Loops over it are vectorised; loops over expf are not. */
 static inline REAL exponential(REAL z) {
     z = z > (REAL)LARGEST ? (REAL)LARGEST : z < (REAL)-LARGEST ? (REAL)-LARGEST : z;
     REAL n = ROUND(z * (REAL)1.4426950408889634);
@@ -16,7 +16,7 @@ static inline REAL exponential(REAL z) {
 
 static inline REAL sigmoid(REAL z) { return (REAL)1 / ((REAL)1 + exponential(-z)); }
 
-/* 2 σ(2z) − 1 loses its digits near zero, where z − z³/3 has them. */
+/* tanh z = 2 σ(2z) − 1; near zero that loses digits, so the series z − z³/3 + … is used there. */
 static inline REAL hyperbolic(REAL z) {
     REAL far = (REAL)2 * sigmoid((REAL)2 * z) - (REAL)1, square = z * z;
     REAL near = z * ((REAL)1 + square * ((REAL)(-1.0 / 3) + square * ((REAL)(2.0 / 15) - square * (REAL)(17.0 / 315))));

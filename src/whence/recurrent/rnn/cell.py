@@ -11,7 +11,7 @@ from whence.recurrent.rnn import reference
 from whence.recurrent.rnn.weights import rnn_weights
 
 RNN_TANH = Cell(
-    label="nn.RNN with tanh",
+    label="nn.RNN (tanh)",
     module=nn.RNN,
     sequence_function="rnn_tanh",
     step_function="rnn_tanh_cell",
@@ -23,7 +23,7 @@ RNN_TANH = Cell(
 )
 RNN_RELU = replace(
     RNN_TANH,
-    label="nn.RNN with ReLU",
+    label="nn.RNN (ReLU)",
     module=partial(nn.RNN, nonlinearity="relu"),
     sequence_function="rnn_relu",
     step_function="rnn_relu_cell",

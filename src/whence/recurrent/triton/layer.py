@@ -10,30 +10,25 @@ import torch
 from torch import Tensor
 
 from whence.equations import Rules
-from whence.recurrent.gru import triton as gru
-from whence.recurrent.gru.weights import GRUWeights
+from whence.recurrent.cell import Cell
 from whence.recurrent.layer import SweptLayer
-from whence.recurrent.lstm import triton as lstm
-from whence.recurrent.lstm.weights import LSTMWeights
 from whence.recurrent.triton.grid import LARGE, MOST, Grid, depth_of, fitted, grid_for, group_for, power_of_2, processors
 from whence.recurrent.triton.packed import packed
 from whence.recurrent.triton.parts import Parts, halved
 from whence.recurrent.triton.product import product
 from whence.recurrent.triton.shared import IS_INTERPRETED, memory_of
+from whence.recurrent.weights import Weights
 
 
 class TritonLayer:
     """One layer: runs when made, and hands relevance back when asked."""
 
     def __init__(
-        self,
-        x: Tensor,
-        weights: Sequence[LSTMWeights | GRUWeights],
-        states: Sequence[Tensor],
-        lengths: Tensor | None,
+        self, cell: Cell, x: Tensor, weights: Sequence[Weights], states: Sequence[Tensor], lengths: Tensor | None
     ) -> None:
         """Run D directions over x (T, B, E) from the states (D, B, H) each."""
-        self.dtype, self.cell = x.dtype, lstm if isinstance(weights[0], LSTMWeights) else gru
+        assert cell.triton is not None
+        self.dtype, self.kernels = x.dtype, cell.triton()
         self.steps, self.batch, self.inputs = x.shape
         self.count, self.hidden = len(weights), states[0].shape[-1]
         self.is_batch_first = x.stride(0) < x.stride(1)
@@ -42,7 +37,14 @@ class TritonLayer:
         self.depth = depth_of(self.hidden)
         self.group, self.units = group_for(self.hidden)
         self.is_held = grid_for(self.hidden, self.batch, is_back=False).is_held
-        self.weights = packed(weights, group=self.group, units=self.units, depth=self.depth, is_held=self.is_held)
+        self.weights = packed(
+            weights,
+            candidate=self.kernels.CANDIDATE,
+            group=self.group,
+            units=self.units,
+            depth=self.depth,
+            is_held=self.is_held,
+        )
         sums = self.x.new_empty(*self.x.shape[:2], self.count * len(weights[0].input))
         product(self._parted(self.x), self.weights.inputs, sums, bias=self.weights.bias)
         first = [each.float().contiguous() for each in states]
@@ -53,12 +55,12 @@ class TritonLayer:
             parts, self.scales = halved(first[0], self.depth, least=1.0)
             self.states = self._deep(self.steps + 1, *parts.shape[:2], dtype=torch.float16)
             self.states[0] = parts
-        self.tape = self.x.new_empty(self.count, self.steps, self.cell.KEPT.value, self.batch, self.hidden)
+        self.tape = self.x.new_empty(self.count, self.steps, self.kernels.KEPT.value, self.batch, self.hidden)
         self.out = self._room((), self.count * self.hidden)
-        biases = [] if self.cell is lstm else [self.weights.hidden_bias]
+        biases = [self.weights.hidden_bias] if self.kernels.HAS_HIDDEN_SUM else []
         first = self._together(first, self.ends)
         self._launch(
-            self.cell.forward,
+            self.kernels.forward,
             [sums, *self.weights.hidden, self.scales, *biases, self.states, *first, self.ends, self.tape, self.out],
             lines=self.batch,
         )
@@ -159,13 +161,13 @@ class TritonLayer:
         given = given if given is None or given.stride(-1) == 1 else given.contiguous()
         of_given = (0, 0, 0) if given is None else given.stride()[:3]
         more: list[Tensor | None] = []
-        if self.cell is gru:  # a program that holds everything keeps the second kind of q to itself
+        if self.kernels.HAS_HIDDEN_SUM:  # its q stays in registers where one program holds all units
             is_held = self._cut(targets * self.batch, is_back=True).is_held
             second = (None, None) if is_held else (self._deep(*q.shape[:-1], self.count).flatten(-2), torch.empty_like(shares))
             more = [self.weights.hidden_bias, *second]
         left, arrived = (self.tape, self.states, self.scales), self._together(last, r)
         self._launch(
-            self.cell.back,
+            self.kernels.back,
             [*left, self.weights.back, self.weights.bias, *more, *arrived, given, q, shares, r, books],
             (targets, *of_given),
             (rule.epsilon, rule.returned, rule.delta, float(self.inputs)),

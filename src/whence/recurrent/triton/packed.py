@@ -13,14 +13,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from whence.recurrent.gru.weights import GRUWeights
-from whence.recurrent.lstm.weights import LSTMWeights
 from whence.recurrent.triton.grid import LARGE
 from whence.recurrent.triton.parts import Parts, coarse, halved
+from whence.recurrent.weights import Weights
 
 BLOCK = 1024
 ALIGNED = 64  # every tensor starts where the widest loads can
-CANDIDATE = tl.constexpr(2)  # the third gate of both cells
 
 
 class Packed(NamedTuple):
@@ -34,12 +32,9 @@ class Packed(NamedTuple):
     hidden_bias: Tensor  # D · gates · H
 
 
-def packed(weights: Sequence[LSTMWeights | GRUWeights], *, group: int, units: int, depth: int, is_held: bool) -> Packed:
+def packed(weights: Sequence[Weights], *, candidate: int, group: int, units: int, depth: int, is_held: bool) -> Packed:
     """The weights of every direction, in single precision whatever they were, zero where there is no bias."""
-    given = [
-        [None if each is None else each.contiguous() for each in (*own[:3], None if isinstance(own, LSTMWeights) else own[3])]
-        for own in weights
-    ]
+    given = [[None if each is None else each.contiguous() for each in (own.input, own.hidden, *own.biases)] for own in weights]
     count, (rows, size), all_units = len(weights), weights[0].input.shape, weights[0].hidden_size
     tile, parts = group * units * depth, 2 if is_held else 1
     sizes = [count * each for each in (parts * rows * size, 4 * tile, parts * size * depth, 2 * tile, rows, rows)]
@@ -48,7 +43,7 @@ def packed(weights: Sequence[LSTMWeights | GRUWeights], *, group: int, units: in
     kernel: Any = pack
     kernel[(-(-max(sizes) // BLOCK),)](
         *given[0], *given[-1], *made, size, count, H=all_units, DEPTH=depth, UB=units, GROUP=group, GATES=rows // all_units,
-        BLOCK=BLOCK, IS_LARGE=max(sizes) >= LARGE, IS_HELD=is_held,
+        CANDIDATE=candidate, BLOCK=BLOCK, IS_LARGE=max(sizes) >= LARGE, IS_HELD=is_held,
     )  # fmt: skip
     inputs, hidden, across, *others = made
     if is_held:
@@ -86,8 +81,8 @@ def put_bias(to, first, second, at, size, count):
 @triton.jit
 def pack(
     u, w, b, b_h, u_2, w_2, b_2, b_h_2, inputs, hidden, across, back, bias, hidden_bias, E, count, H: tl.constexpr,
-    DEPTH: tl.constexpr, UB: tl.constexpr, GROUP: tl.constexpr, GATES: tl.constexpr, BLOCK: tl.constexpr,
-    IS_LARGE: tl.constexpr, IS_HELD: tl.constexpr,
+    DEPTH: tl.constexpr, UB: tl.constexpr, GROUP: tl.constexpr, GATES: tl.constexpr, CANDIDATE: tl.constexpr,
+    BLOCK: tl.constexpr, IS_LARGE: tl.constexpr, IS_HELD: tl.constexpr,
 ):  # fmt: skip
     """Every program fills a block of each tensor of `Packed`."""
     OFFSET = tl.int64 if IS_LARGE else tl.int32
