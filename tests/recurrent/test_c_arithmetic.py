@@ -45,7 +45,7 @@ def test_a_candidate_that_is_zero_counts_as_positive(dtype: torch.dtype) -> None
 
 @pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
 @pytest.mark.parametrize("method", [LRP(epsilon=0.5), LRP(epsilon=0.5, delta=0.3, stabiliser="absorbed")], ids=str)
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("cell", CELLS)
 def test_sums_that_are_zero_are_the_references(cell: str, method: LRP, dtype: torch.dtype) -> None:
     x = torch.tensor([[[1.0, -1.0]], [[2.0, -2.0]], [[-0.5, 0.5]]], dtype=dtype)
     rows = torch.ones(CELLS[cell].gates * 2, 2, dtype=dtype)
@@ -63,7 +63,7 @@ def test_sums_that_are_zero_are_the_references(cell: str, method: LRP, dtype: to
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("cell", CELLS)
 def test_gates_far_out_are_open_or_closed(cell: str, dtype: torch.dtype) -> None:
     """Sums of up to ±10⁴, beyond the largest exponent of either precision, and on both sides of float32's."""
     torch.manual_seed(0)

@@ -24,7 +24,7 @@ from whence.recurrent.native import layer as native
 from whence.recurrent.triton import grid
 
 METHODS = [LRP(), LRP(delta=1.0), LRP(epsilon=0.1, delta=0.4, stabiliser="absorbed"), LRP(stabiliser="absorbed")]
-PATHS = [("lstm", "plain"), ("lstm", "compiled"), ("gru", "compiled")]
+PATHS = [("lstm", "plain"), *((cell, "compiled") for cell in CELLS)]
 
 
 @pytest.fixture
@@ -43,7 +43,14 @@ class Case:
     """Both directions of a layer with everything that can arrive at it: sizes are embedding, state, batch and steps."""
 
     def __init__(
-        self, cell: str, sizes: tuple[int, int, int, int], dtype: torch.dtype, *, ragged: bool = False, bias: bool = True
+        self,
+        cell: str,
+        sizes: tuple[int, int, int, int],
+        dtype: torch.dtype,
+        *,
+        ragged: bool = False,
+        bias: bool = True,
+        targets: int = 3,
     ) -> None:
         embedding, hidden, batch, steps = sizes
         generator = torch.Generator().manual_seed(sum(sizes))
@@ -58,8 +65,8 @@ class Case:
         self.x = numbers(steps, batch, embedding)
         self.states = [numbers(2, batch, hidden) for _ in self.cell.states]
         self.lengths = torch.linspace(steps, 1, batch).round().long() if ragged else None
-        self.r_outputs: Tensor | None = numbers(3, steps, batch, 2 * hidden)
-        self.r_states = [numbers(3, 2, batch, hidden) for _ in self.cell.states]
+        self.r_outputs: Tensor | None = numbers(targets, steps, batch, 2 * hidden)
+        self.r_states = [numbers(targets, 2, batch, hidden) for _ in self.cell.states]
         if self.lengths is not None:
             active = (torch.arange(steps)[:, None] < self.lengths)[..., None]
             self.x, self.r_outputs = self.x * active, self.r_outputs * active
@@ -160,8 +167,11 @@ def test_single_precision(cell: str, name: str, method: LRP, ragged: bool, sizes
 @pytest.mark.parametrize(("cell", "name"), PATHS)
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_what_a_caller_may_ask_for(cell: str, name: str, method: LRP, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No biases, no relevance at the outputs, samples first in memory, one direction, sums by step, segments, threads."""
+    """Few or many targets, no biases, no relevance at the outputs, samples first in memory, one direction, sums by step,
+    segments, threads."""
     for ragged in (False, True):
+        for targets in (1, 5):
+            Case(cell, (4, 6, 3, 5), torch.float64, ragged=ragged, targets=targets).check(method, name, 1e-10)
         case = Case(cell, (4, 6, 3, 5), torch.float64, ragged=ragged, bias=False)
         case.check(method, name, 1e-10)
         case = Case(cell, (4, 6, 9, 5), torch.float64, ragged=ragged)
@@ -173,11 +183,13 @@ def test_what_a_caller_may_ask_for(cell: str, name: str, method: LRP, monkeypatc
         case.x = case.x.permute(2, 0, 1).contiguous().permute(1, 2, 0)  # and features last of all
         case.check(method, name, 1e-10)
         with monkeypatch.context() as patch:
-            patch.setattr(native, "TAPE", 12000)
+            patch.setattr(native, "TAPE", 6000)
             case.check(method, name, 1e-10)
             patch.setattr(native, "WORTH_A_THREAD", 1)
             patch.setattr(torch, "get_num_threads", lambda: 2)
             case.check(method, name, 1e-10)
+            patch.setattr(native, "TAPE", 28000)  # segments of a few steps each
+            Case(cell, (4, 6, 9, 41), torch.float64, ragged=ragged).check(method, name, 1e-9)
         case.r_outputs = None
         case.check(method, name, 1e-10)
 

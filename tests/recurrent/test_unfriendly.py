@@ -23,7 +23,11 @@ class Loop(nn.Module):
 
     def __init__(self, cell: str, state: Any = None) -> None:
         super().__init__()
-        self.cell, self.head, self.state = {"lstm": nn.LSTMCell, "gru": nn.GRUCell}[cell](5, 4), nn.Linear(4, 2), state
+        self.cell, self.head, self.state = (
+            {"lstm": nn.LSTMCell, "gru": nn.GRUCell, "rnn": nn.RNNCell}[cell](5, 4),
+            nn.Linear(4, 2),
+            state,
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         state = self.state
@@ -32,7 +36,7 @@ class Loop(nn.Module):
         return self.head(state[0] if isinstance(state, tuple) else state)
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
 @pytest.mark.parametrize(
     "x", [torch.ones(3, 2, 6), torch.ones(3, 2, 4), torch.ones(3, 2, 5).double()], ids=["too wide", "too narrow", "double"]
 )

@@ -6,9 +6,10 @@ from torch import nn
 
 from whence.equations import Product
 from whence.recurrent import dispatch
-from whence.recurrent.cells import CELLS, LSTM
+from whence.recurrent.cells import CELLS, LSTM, RNN_TANH
 from whence.recurrent.lstm.weights import lstm_weights
 from whence.recurrent.native.compiled import is_off
+from whence.recurrent.native.layer import kernels
 from whence.recurrent.weights import tensors
 
 WEIGHTS = lstm_weights(*nn.LSTM(4, 3).parameters(), has_biases=True)
@@ -59,6 +60,23 @@ def test_a_layer_that_ran_says_on_which_path(product: Product) -> None:
     layer = dispatch.run_layer(LSTM, X, [WEIGHTS], [torch.zeros(1, 3, 3)] * 2, None, product=product)
     assert layer.path == dispatch.path(LSTM, WEIGHTS, X, product=product, directions=1).name
     assert (layer.path == "reference") == (product == "half")
+
+
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("product", ["half", "prop", "abs"])
+def test_a_layer_without_products_is_fast_by_every_rule_for_products(name: str, product: Product) -> None:
+    cell = CELLS[name]
+    if kernels(cell, torch.float32).library is None:
+        pytest.skip("no C compiler")
+    weights = cell.weights(*cell.module(4, 3).parameters(), has_biases=True)
+    assert dispatch.path(cell, weights, X, product="all").name == "compiled"
+    assert dispatch.path(cell, weights, X, product=product).name == ("compiled" if name.startswith("rnn") else "reference")
+
+
+@pytest.mark.usefixtures("fine_gpu")
+def test_a_cell_without_triton_kernels_says_so() -> None:
+    weights = RNN_TANH.weights(*nn.RNN(4, 3).parameters(), has_biases=True)
+    assert dispatch._against_triton(RNN_TANH, weights, X, 2) == "there are no Triton kernels for nn.RNN (tanh)"
 
 
 def test_every_cell_is_pytorchs_layer() -> None:

@@ -4,11 +4,25 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from whence.recurrent.cell import Cell
+from whence.recurrent.cell import Cell, Native, Panels
 from whence.recurrent.rnn import reference
-from whence.recurrent.rnn.weights import rnn_weights
+from whence.recurrent.rnn.weights import RNNWeights, rnn_weights
+
+
+def pack(weights: RNNWeights, panels: Panels) -> dict[str, Tensor]:
+    """One matrix for the sums of [x, h⁻], and one for [h⁻, x] from their coefficients."""
+    return {
+        "u": panels(weights.input.T, weights.hidden.T),
+        "w_back": panels(weights.hidden, weights.input, axis=1),
+    }
+
+
+def native(activation: str) -> Native:
+    """The compiled path with an activation of the C sources."""
+    return Native("rnn/steps.c", tape=("Z", "H"), pack=pack, defines=(f"ACTIVATION={activation}",))
+
 
 RNN_TANH = Cell(
     label="nn.RNN (tanh)",
@@ -20,6 +34,8 @@ RNN_TANH = Cell(
     weights=rnn_weights,
     forward=partial(reference.forward, activation=torch.tanh),
     relevance=reference.relevance,
+    native=native("hyperbolic"),
+    has_products=False,
 )
 RNN_RELU = replace(
     RNN_TANH,
@@ -28,4 +44,5 @@ RNN_RELU = replace(
     sequence_function="rnn_relu",
     step_function="rnn_relu_cell",
     forward=partial(reference.forward, activation=torch.relu),
+    native=native("relu"),
 )
