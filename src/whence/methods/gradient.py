@@ -9,7 +9,6 @@ from torch import Tensor
 
 from whence.errors import InputError, TargetError
 from whence.interpreter.record.operation import Function
-from whence.interpreter.rules.recurrence import SEQUENCES
 from whence.methods.forward import Followed, Forward, require_finite
 from whence.methods.method import Method, Question, is_time_first
 from whence.methods.predicting import predicting
@@ -22,6 +21,7 @@ from whence.methods.target import (
     require_scores,
     select,
 )
+from whence.recurrent.cells import SEQUENCE_FUNCTIONS
 from whence.result import Result
 
 
@@ -34,7 +34,7 @@ class DifferentiableRecurrence(Followed):
 
     def made(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make a call, of a recurrent layer in its own way."""
-        if getattr(func, "__name__", "") not in SEQUENCES:
+        if getattr(func, "__name__", "") not in SEQUENCE_FUNCTIONS:
             return func(*args, **kwargs)
         is_packed = isinstance(args[3], (list, tuple))  # the weights stand one place later, behind the batch sizes
         dropout = 6 if is_packed else 5
