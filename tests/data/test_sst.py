@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from whence.cache import cache_home
 from whence.data import download
 from whence.data.sst import SPLITS, find_sst, parse_tree, read_split, read_trees
 from whence.data.vectors import read_vectors
 from whence.errors import DataError
+from whence.recurrent.cache import kernel_folder
 
 
 def test_a_tree_is_a_sentence_and_its_phrases() -> None:
@@ -103,6 +105,24 @@ def test_where_sst_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert find_sst(tmp_path) == tmp_path
     monkeypatch.setenv("WHENCE_SST", str(tmp_path))
     assert find_sst() == tmp_path
+
+
+def test_a_relative_cache_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its specification XDG_CACHE_HOME is absolute; a relative one would mean another folder in every working directory."""
+    monkeypatch.delenv("WHENCE_SST", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    assert cache_home() == tmp_path / "home" / ".cache"
+    for place in (tmp_path / "cache" / "whence" / "sst", tmp_path / "home" / ".cache" / "whence" / "sst"):
+        with pytest.raises(DataError, match="SST is not in"):
+            find_sst()
+        place.mkdir(parents=True)
+        for split in SPLITS:
+            (place / f"{split}.txt").write_text("(2 a)\n", encoding="utf-8")
+    assert find_sst() == tmp_path / "home" / ".cache" / "whence" / "sst"
+    kernel_folder()
+    assert not (tmp_path / "cache" / "whence" / "kernels").exists()
 
 
 def test_a_download_is_checked_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

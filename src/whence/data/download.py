@@ -7,7 +7,7 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
-from whence.data.sst import SPLITS, cache_directory
+from whence.data.sst import SPLITS, cached_sst
 from whence.errors import DataError
 
 ADDRESS = "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip"
@@ -16,7 +16,7 @@ SIZE, SHA256 = 789_539, "5c613a4f673fc74097d523a2c83f38e0cc462984d847b82c7aaf36b
 
 def download_sst(directory: Path | None = None, *, address: str = ADDRESS) -> Path:
     """Download the official archive and unpack its tree files; nothing is written unless the hash is right."""
-    folder = directory or cache_directory() / "sst"
+    folder = directory or cached_sst()
     try:
         with urllib.request.urlopen(address, timeout=60) as answer:
             content: bytes = answer.read(SIZE + 1)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from whence.cache import cache_home
 from whence.errors import DataError
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
@@ -100,7 +101,7 @@ def read_split(directory: Path, split: str) -> list[Tree]:
 
 def find_sst(directory: str | Path | None = None) -> Path:
     """The folder of SST's tree files: the one given, else $WHENCE_SST, else the user's cache."""
-    wanted = directory or os.environ.get("WHENCE_SST") or cache_directory() / "sst"
+    wanted = directory or os.environ.get("WHENCE_SST") or cached_sst()
     folder = Path(wanted)
     for place in (folder, folder / "trees"):
         if all((place / f"{split}.txt").is_file() for split in SPLITS):
@@ -111,9 +112,9 @@ def find_sst(directory: str | Path | None = None) -> Path:
     )
 
 
-def cache_directory() -> Path:
-    """Where whence keeps what it downloads."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "whence"
+def cached_sst() -> Path:
+    """The folder that `whence data sst` downloads into."""
+    return cache_home() / "whence" / "sst"
 
 
 def digest(directory: Path) -> str:
