@@ -9,8 +9,8 @@ from torch import nn
 
 import whence
 from whence.data.sst import read_split
-from whence.experiments.train_sst import figures
 from whence.models.bundled import NAMES, directory, records
+from whence.training.sst import figures
 
 NEGATED = [
     ("not worth the time", "not a waste of time"),

@@ -264,9 +264,9 @@ def test_an_interrupt_is_no_success() -> None:
 @pytest.mark.parametrize(
     ("command", "work"),
     [
-        ("train --output x --sst .", "whence.experiments.train_sst.train_sst"),
+        ("train --output x --sst .", "whence.training.sst.train_sst"),
         ("paper --output x --sst .", "whence.experiments.paper.run"),
-        ("bench", "whence.experiments.speed.speed"),
+        ("bench", "whence.speed.ratios.speed"),
         ("data sst", "whence.data.download.download_sst"),
         ("models", "whence.models.bundled.records"),
     ],
@@ -305,7 +305,7 @@ def test_training_goes_on_after_a_kill(tmp_path: Path) -> None:
     assert run("train", *common, "--epochs", "3", "--output", str(tmp_path / "whole")).returncode == 0
     code = (
         "from pathlib import Path; import os, signal\n"
-        "from whence.models.training import Trainer; from whence.experiments.train_sst import train_sst\n"
+        "from whence.training.trainer import Trainer; from whence.training.sst import train_sst\n"
         "write = Trainer.write\n"
         "def killed(self, path):\n    write(self, path)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
         "Trainer.write = killed\n"
@@ -347,33 +347,10 @@ def test_vectors_and_characters(tmp_path: Path) -> None:
     assert characters.returncode == 0, characters.stderr
 
 
-def test_bench_measures_ratios_and_checks_first(tmp_path: Path) -> None:
-    from whence.experiments.speed import Case, speed
-
-    found = speed(repeats=3, cases=[Case("lstm", 3, 4, 5), Case("gru", 1, 1, 3)])
-    for case in found["cases"]:
-        assert case["path"] in ("reference", "plain", "compiled")
-        for key in ("lrp_over_forward", "lrp_over_gradient", "all_classes_over_one", "relevance_over_prediction"):
-            assert case[key] > 0
-            assert len(case[f"{key}_spread"]) == 2
-    assert found["cases"][0]["oracle_over_lrp"] > 1
-    assert found["output_steps"]["loop_over_all"] > 0
+def test_bench_refuses_a_device_it_does_not_know() -> None:
     done = run("bench", "--device", "abacus")
     assert done.returncode == 2
     assert "device is 'abacus'" in done.stderr
-
-
-def test_bench_measures_how_time_and_memory_grow(tmp_path: Path, sst: Path) -> None:
-    from whence.cli.bench import _drawn
-    from whence.experiments.scaling import growth, memory, whole_test_set
-    from whence.experiments.speed import Case
-
-    found = growth("cpu", repeats=1, growing={"steps": [Case("lstm", 1, n, 3) for n in (1, 2, 4)]})
-    assert found["steps"]["values"] == [1, 2, 4] and len(found["steps"]["ms"]) == 3
-    assert _drawn(found).startswith(b"\x89PNG")
-    assert 0.05 < memory(steps=3)["peak_gib"] < 4
-    whole = whole_test_set(sst, repeats=2)
-    assert whole["sentences"] == 2210 and whole["lrp_over_forward"] > 0
 
 
 def test_doctor_says_which_path_and_why() -> None:

@@ -35,8 +35,9 @@ def bench(
     from rich.console import Console
 
     from whence.data.sst import find_sst
-    from whence.experiments import scaling as growing
-    from whence.experiments.speed import speed
+    from whence.speed.growth import growth, memory
+    from whence.speed.ratios import speed
+    from whence.speed.sst import whole_test_set
 
     if sst is not None:
         sst = find_sst(sst)
@@ -47,10 +48,10 @@ def bench(
     with Console(stderr=True).status("measuring"):
         found = speed(device, repeats=repeats)
         if scaling or plot is not None:
-            found["scaling"] = growing.growth(device)
-            found["memory"] = growing.memory()
+            found["scaling"] = growth(device)
+            found["memory"] = memory()
         if sst is not None:
-            found["sst"] = growing.whole_test_set(sst)
+            found["sst"] = whole_test_set(sst)
     _show(found)
     if plot is not None:
         write_file(plot, _drawn(found["scaling"]))

@@ -38,8 +38,8 @@ def train(
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     from whence.data.sst import find_sst
-    from whence.experiments.train_sst import train_sst
     from whence.render.colour import one_line
+    from whence.training.sst import train_sst
 
     folder = find_sst(sst)
     console = Console(stderr=True)

@@ -15,9 +15,9 @@ from whence.errors import InputError, ModelError
 from whence.experiments.reproduction import Clock, Progress, reproduction
 from whence.experiments.results import results
 from whence.experiments.test_set import TestSet
-from whence.experiments.threads import one_thread
 from whence.models.bundled import load_any
 from whence.models.pipeline import Pipeline
+from whence.threads import one_thread
 
 FIGURES = ("confusion", "fig1_sa_heatmaps", "fig2_lrp_heatmaps", "fig3_deletion", "fig4_position")
 FILES = (*(f"{name}.{kind}" for name in FIGURES for kind in ("png", "pdf")), "report.html", "results.json")

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from whence.errors import DataError, InputError, ModelError
-from whence.experiments.train_sst import train_sst
-from whence.models.checkpoint import read_checkpoint, write_checkpoint
 from whence.models.classifier import Architecture, RecurrentClassifier
-from whence.models.training import Recipe, Trainer, initialise
+from whence.training.checkpoint import read_checkpoint, write_checkpoint
+from whence.training.sst import train_sst
+from whence.training.trainer import Recipe, Trainer, initialise
 
 PHRASES = [([1, 2], 4), ([3, 2], 0), ([4, 2], 2), ([5, 3], 3), ([5, 1], 1)]
 
@@ -118,9 +118,9 @@ def test_a_second_run_in_a_folder_is_refused_at_once(treebank: Path, tmp_path: P
 
 def test_a_killed_run_keeps_nobody_out(treebank: Path, tmp_path: Path) -> None:
     code = (
-        "import signal, torch; from pathlib import Path; from whence.experiments.train_sst import train_sst\n"
+        "import signal, torch; from pathlib import Path; from whence.training.sst import train_sst\n"
         f"torch.set_num_threads({torch.get_num_threads()})\n"
-        "from whence.models.training import Trainer\n"
+        "from whence.training.trainer import Trainer\n"
         "write = Trainer.write\n"
         "def waiting(self, path):\n    write(self, path)\n    print('written', flush=True)\n    signal.pause()\n"
         "Trainer.write = waiting\n"

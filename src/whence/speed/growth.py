@@ -1,24 +1,16 @@
-"""How the cost of an explanation grows: time with samples, steps and states, memory with steps; and a whole test set."""
+"""How the cost of an explanation grows: time with samples, steps and states, memory with steps."""
 
 import math
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.utils.rnn import pack_padded_sequence
 
-from whence._batches import batches, cut
-from whence._explain import BATCH, explain
-from whence.data.sst import read_split
-from whence.experiments.oracle import oracle_seconds
-from whence.experiments.speed import Case, Layer, Model, interleaved, ratio, seconds
-from whence.experiments.threads import one_thread
-from whence.methods.lrp import LRP
-from whence.methods.method import Question
-from whence.models.bundled import load_any
+from whence.speed.ratios import Case, Layer, Model
+from whence.speed.timing import seconds
+from whence.threads import one_thread
 
 # What grows, and the case it grows in.
 GROWING = {
@@ -86,35 +78,3 @@ def memory(steps: int = 100_000) -> dict[str, float]:
     """The most memory that a process of its own takes, PyTorch included, to explain one sequence by a bi-LSTM 128/128."""
     done = subprocess.run([sys.executable, "-c", LONG, str(steps)], check=True, capture_output=True, text=True)
     return {"steps": steps, "hidden": 128, "peak_gib": int(done.stdout) / 2**30}
-
-
-def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Any]:
-    """SST's test set by the bundled model: LRP by words, and all of `explain`, over the packed forward pass of the layer."""
-    pipeline = load_any("sst-bilstm")
-    module: Any = pipeline.module
-    texts = [tree.tokens for tree in read_split(directory, "test")]
-    forwards = [forward for _, forward in batches(pipeline, [cut(pipeline, text) for text in texts], size=BATCH)]
-    embedded = [(each.predict().tensors[0], each.kwargs["lengths"]) for each in forwards]
-
-    def packed() -> None:
-        with torch.no_grad():
-            for vectors, lengths in embedded:
-                module.encoder(pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False))
-
-    def lrp() -> None:
-        for each in forwards:
-            LRP().answer(each, Question(0, by_step=True))
-
-    with one_thread():
-        times = interleaved(
-            {"forward": packed, "lrp": lrp, "explain": lambda: explain(pipeline, texts, target=0)}, "cpu", repeats
-        )
-        rows = [vectors[n, :length] for vectors, lengths in embedded for n, length in enumerate(lengths.tolist())]
-        some = rows[:: max(1, len(rows) // 100)]
-        oracle = oracle_seconds(module.encoder, module.head.weight, some)
-    found: dict[str, Any] = {"sentences": len(texts)}
-    found |= ratio("lrp_over_forward", times, "lrp", "forward") | ratio("explain_over_forward", times, "explain", "forward")
-    if oracle is not None:  # by words, for the sentences picked are not of the average length
-        words = sum(map(len, rows)) / sum(map(len, some)) * len(some)
-        found["oracle_over_lrp"] = oracle * words / min(times["lrp"])
-    return found

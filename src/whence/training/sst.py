@@ -13,11 +13,11 @@ from whence.data.sst import CLASSES, Tree, digest, read_split
 from whence.data.vectors import fitted, read_vectors
 from whence.errors import InputError
 from whence.models.classifier import Architecture, Cell, RecurrentClassifier
-from whence.models.lock import sole_use
 from whence.models.pipeline import Pipeline
-from whence.models.training import Recipe, Trainer, accuracy, initialise
 from whence.text.tokenizer import TOKENIZERS, CharacterTokenizer, Tokenizer
 from whence.text.vocabulary import Vocabulary
+from whence.training.lock import sole_use
+from whence.training.trainer import Recipe, Trainer, accuracy, initialise
 
 Level = Literal["word", "char"]
 Progress = Callable[[int, int, float], None]  # steps done, of how many, and the mean loss of the epoch so far

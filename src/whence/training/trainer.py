@@ -14,9 +14,9 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from whence.errors import ModelError
-from whence.models.checkpoint import read_checkpoint, write_checkpoint
 from whence.models.classifier import RecurrentClassifier
 from whence.models.quoting import shortened
+from whence.training.checkpoint import read_checkpoint, write_checkpoint
 
 LOOKS = 20  # steps between two looks at the loss, each of which makes a GPU wait
 Phrases = Sequence[tuple[Sequence[int], int]]  # ids and label

@@ -2,11 +2,8 @@
 
 import copy
 import importlib.util
-import platform
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -15,12 +12,13 @@ from torch.profiler import ProfilerActivity, profile
 
 from whence._relevance import relevance
 from whence.errors import InputError
-from whence.experiments.oracle import oracle_seconds
-from whence.experiments.threads import one_thread
 from whence.methods.lrp import LRP
 from whence.recurrent.cells import CELLS
 from whence.recurrent.dispatch import Chosen, run_layer
 from whence.recurrent.weights import by_layer
+from whence.speed.oracle import oracle_seconds
+from whence.speed.timing import interleaved, machine, ratio, seconds
+from whence.threads import one_thread
 
 CLASSES = 5
 
@@ -149,24 +147,6 @@ def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Any]:
     return found
 
 
-def interleaved(runs: Mapping[str, Callable[[], object]], device: str, repeats: int) -> dict[str, list[float]]:
-    """The seconds of every run, all taken in turn; the first two warm up."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for number in range(repeats + 2):
-        for name, run in runs.items():
-            spent = seconds(run, device)
-            if number > 1:
-                times[name].append(spent)
-    return times
-
-
-def ratio(key: str, times: Mapping[str, Sequence[float]], above: str, below: str) -> dict[str, Any]:
-    """The ratio of two medians, and the quartiles of the ratio in each turn."""
-    quartiles = statistics.quantiles([a / b for a, b in zip(times[above], times[below], strict=True)], n=4)
-    value = statistics.median(times[above]) / statistics.median(times[below])
-    return {key: value, f"{key}_spread": [quartiles[0], quartiles[2]]}
-
-
 def _absolute(case: Case, times: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """Times on a GPU, which nobody else uses, and what they say of its limits: multiplications and additions, and memory."""
     spent = {name: statistics.median(each) for name, each in times.items()}
@@ -244,26 +224,6 @@ def _require_right(model: Model, x: Tensor) -> None:
     exact = relevance(copy.deepcopy(model).double(), x[:4].double(), target=0, method=LRP(epsilon=0.1)).relevance
     if not (found.relevance.double() - exact).norm() <= 1e-2 * exact.norm():
         raise InputError("the fast path gives another relevance than double precision does; no time is worth anything then")
-
-
-def seconds(run: Callable[[], object], device: str) -> float:
-    """How long something takes."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-    start = time.perf_counter()
-    run()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - start
-
-
-def machine(device: str) -> str:
-    """The processor's name."""
-    if device == "cuda":
-        return torch.cuda.get_device_name()
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.processor() or platform.machine()
 
 
 def speed(device: str = "cpu", *, repeats: int = 21, cases: Sequence[Case] | None = None) -> dict[str, Any]:

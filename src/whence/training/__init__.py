@@ -1,0 +1,1 @@
+"""Training sentiment models on SST, from its files to a saved pipeline."""

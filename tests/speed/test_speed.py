@@ -1,0 +1,31 @@
+"""What `whence bench` measures: ratios of times, how time and memory grow, and all of SST's test set."""
+
+from pathlib import Path
+
+from whence.cli.bench import _drawn
+from whence.speed.growth import growth, memory
+from whence.speed.ratios import Case, speed
+from whence.speed.sst import whole_test_set
+
+
+def test_ratios_of_every_case() -> None:
+    found = speed(repeats=3, cases=[Case("lstm", 3, 4, 5), Case("gru", 1, 1, 3)])
+    for case in found["cases"]:
+        assert case["path"] in ("reference", "plain", "compiled")
+        for key in ("lrp_over_forward", "lrp_over_gradient", "all_classes_over_one", "relevance_over_prediction"):
+            assert case[key] > 0
+            assert len(case[f"{key}_spread"]) == 2
+    assert found["cases"][0]["oracle_over_lrp"] > 1
+    assert found["output_steps"]["loop_over_all"] > 0
+
+
+def test_how_time_and_memory_grow() -> None:
+    found = growth("cpu", repeats=1, growing={"steps": [Case("lstm", 1, n, 3) for n in (1, 2, 4)]})
+    assert found["steps"]["values"] == [1, 2, 4] and len(found["steps"]["ms"]) == 3
+    assert _drawn(found).startswith(b"\x89PNG")
+    assert 0.05 < memory(steps=3)["peak_gib"] < 4
+
+
+def test_the_whole_test_set(sst: Path) -> None:
+    whole = whole_test_set(sst, repeats=2)
+    assert whole["sentences"] == 2210 and whole["lrp_over_forward"] > 0
