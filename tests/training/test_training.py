@@ -1,5 +1,6 @@
 """Training runs: written down, taken up again, refused when damaged, and alone in their folder."""
 
+import json
 import math
 import os
 import pty
@@ -218,6 +219,16 @@ def test_the_command_says_that_it_goes_on(treebank: Path, tmp_path: Path, monkey
     done = command("--sst", treebank, "--epochs", 3, "--output", folder)
     assert done.returncode == 0, done.stderr
     assert done.stderr == f"taking up the run in {folder} after epoch 2 of 3\n"
+
+
+def test_neutral_sentences_alone_have_no_binary_accuracy(tmp_path: Path) -> None:
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.txt").write_text("(2 (2 a) (2 film))\n" * 5, encoding="utf-8")
+    done = command("--sst", tmp_path, "--epochs", 1, "--output", tmp_path / "model")
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"dev: \d+\.\d % of five classes\ntest: ", done.stdout)
+    record = json.loads((tmp_path / "model" / "config.json").read_text(encoding="utf-8"))["training"]
+    assert record["test"]["binary"] is None
 
 
 def test_the_bar_shows_no_loss_before_there_is_one(treebank: Path, tmp_path: Path) -> None:

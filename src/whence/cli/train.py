@@ -62,5 +62,6 @@ def train(
         )
     for split in ("dev", "test"):
         found = pipeline.record[split]
-        print(f"{split}: {100 * found['five']:.1f} % of five classes, {100 * found['binary']:.1f} % binary")
+        binary = "" if found["binary"] is None else f", {100 * found['binary']:.1f} % binary"
+        print(f"{split}: {100 * found['five']:.1f} % of five classes{binary}")
     print(f"saved in {one_line(str(output))}")

@@ -41,7 +41,7 @@ def figures(found: Reproduction) -> dict[str, bytes]:
         "fig2_lrp_heatmaps": figure.heatmaps(
             _heatmap_groups(found, "lrp"), title="LRP: red words speak for the label, blue ones against it"
         ),
-        "confusion": figure.confusion(found.accuracy.confusion, classes),
+        "confusion": figure.confusion(found.test.confusion, classes),
     }
     if found.deletion:
         panels = {

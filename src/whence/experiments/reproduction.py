@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from whence.experiments.accuracy import Accuracy, accuracy
+from whence.evaluation.accuracy import Accuracy, accuracy
 from whence.experiments.fig1_fig2_heatmaps import Panel, panels
 from whence.experiments.fig3_deletion import Curves, Side, fig3
 from whence.experiments.fig4_position import Intervals, fig4
@@ -72,7 +72,7 @@ def reproduction(test: TestSet, data: Mapping[str, Any], lexicon: Mapping[str, f
     classes, count = test.pipeline.classes, len(test)
     with clock.part("accuracy", count) as report:
         test.scored(report)
-        figures = accuracy(test)
+        right = accuracy(test.scores, test.labels)
     long, short = test.at_least(POSITION_WORDS), [n for n, text in enumerate(test.texts) if len(text) < POSITION_WORDS]
     encoders = has_encoders(test)
     for_all: dict[str, list[list[Explanation]]] = {}
@@ -102,4 +102,4 @@ def reproduction(test: TestSet, data: Mapping[str, Any], lexicon: Mapping[str, f
             *polarity_findings(for_all, classes, lexicon),
             negation_finding([own[0] for own in for_all["lrp"]], classes[0], lexicon),
         ]
-    return Reproduction(test, data, figures, panels(test), by_label, words, deletion, position, findings)
+    return Reproduction(test, data, right, panels(test), by_label, words, deletion, position, findings)

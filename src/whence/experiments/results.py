@@ -29,7 +29,7 @@ def results(found: Reproduction, seconds: Mapping[str, float]) -> dict[str, Any]
         "counts": found.counts,
         "accuracy": {"five": found.accuracy.five, "binary": found.accuracy.binary},
         "accuracy_bands": {"five": _pair(found.accuracy.five_band), "binary": _pair(found.accuracy.binary_band)},
-        "confusion": found.accuracy.confusion.tolist(),
+        "confusion": found.test.confusion.tolist(),
         "heatmaps": _heatmaps(found),
         "table1": _table1(found),
         "fig3": _fig3(found),

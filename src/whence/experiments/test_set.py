@@ -64,11 +64,6 @@ class TestSet:
         self.__dict__["scores"] = found  # where the property looks first
         return found
 
-    @property
-    def probabilities(self) -> NDArray[np.float64]:
-        """The probability of every class for every sentence (sentences, classes)."""
-        return self.scores.softmax(-1).numpy()
-
     @cached_property
     def predicted(self) -> NDArray[np.int64]:
         """The class predicted for every sentence."""
@@ -78,6 +73,13 @@ class TestSet:
     def is_correct(self) -> NDArray[np.bool_]:
         """Whether the prediction is the label."""
         return self.predicted == np.asarray(self.labels)
+
+    @property
+    def confusion(self) -> NDArray[np.int64]:
+        """How many sentences there are of each label (row) and prediction (column)."""
+        counts = np.zeros((len(self.pipeline.classes),) * 2, dtype=np.int64)
+        np.add.at(counts, (np.asarray(self.labels), self.predicted), 1)
+        return counts
 
     def at_least(self, words: int) -> list[int]:
         """The numbers of the sentences with that many words or more."""

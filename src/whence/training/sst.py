@@ -1,5 +1,6 @@
 """Trains a sentiment model on SST, from its files to a saved pipeline with a record of how it was made."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -12,12 +13,13 @@ import torch
 from whence.data.sst import CLASSES, Tree, digest, read_split
 from whence.data.vectors import fitted, read_vectors
 from whence.errors import InputError
+from whence.evaluation.accuracy import accuracy
 from whence.models.classifier import Architecture, Cell, RecurrentClassifier
 from whence.models.pipeline import Pipeline
 from whence.text.tokenizer import TOKENIZERS, CharacterTokenizer, Tokenizer
 from whence.text.vocabulary import Vocabulary
 from whence.training.lock import sole_use
-from whence.training.trainer import Recipe, Trainer, accuracy, initialise
+from whence.training.trainer import Recipe, Trainer, initialise, scores_of
 
 Level = Literal["word", "char"]
 Progress = Callable[[int, int, float], None]  # steps done, of how many, and the mean loss of the epoch so far
@@ -126,10 +128,10 @@ def sentences(pipeline: Pipeline, trees: list[Tree]) -> list[tuple[list[int], in
     return [(pipeline.vocabulary.ids(pipeline.tokenizer.forms(tree.tokens)), tree.label) for tree in trees]
 
 
-def figures(pipeline: Pipeline, trees: list[Tree], *, device: torch.device | None = None) -> dict[str, float]:
-    """The pipeline's accuracy on whole sentences, of five classes and of two."""
-    found = accuracy(pipeline.module, sentences(pipeline, trees), device=device or torch.device("cpu"))
-    return {"five": found.five, "binary": found.binary}
+def figures(pipeline: Pipeline, trees: list[Tree], *, device: torch.device | None = None) -> dict[str, float | None]:
+    """The pipeline's accuracy on whole sentences, of five classes and of two; None where all sentences are neutral."""
+    found = accuracy(*scores_of(pipeline.module, sentences(pipeline, trees), device=device or torch.device("cpu")))
+    return {"five": found.five, "binary": None if math.isnan(found.binary) else found.binary}
 
 
 def _record(

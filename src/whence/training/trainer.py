@@ -158,26 +158,13 @@ def rate_factor(step: int, steps: int) -> float:
     return step / warm if step < warm else max(0.0, (steps - step) / max(1, steps - warm))
 
 
-class Accuracy(NamedTuple):
-    """Of five classes, and of positive against negative with neutral sentences left out."""
-
-    five: float
-    binary: float
-
-
 @torch.no_grad()
-def accuracy(module: nn.Module, sentences: Phrases, *, device: torch.device) -> Accuracy:
-    """How often the module is right; for two classes, the summed probabilities of each side decide."""
+def scores_of(module: nn.Module, sentences: Phrases, *, device: torch.device) -> tuple[Tensor, list[int]]:
+    """The scores (sentences, classes) and labels of sentences; both in the order of their lengths."""
     module.eval()
-    right = binary_right = binary = 0
-    for batch in batches(sentences, torch.ones(len(sentences)), size=256, generator=None, device=device):
-        probabilities = module(batch.ids, batch.lengths).softmax(-1)
-        right += int((probabilities.argmax(-1) == batch.labels).sum())
-        polar = batch.labels != 2
-        positive = probabilities[:, 3:].sum(-1) > probabilities[:, :2].sum(-1)
-        binary += int(polar.sum())
-        binary_right += int((positive == (batch.labels > 2))[polar].sum())
-    return Accuracy(right / len(sentences), binary_right / max(1, binary))
+    found = list(batches(sentences, torch.ones(len(sentences)), size=256, generator=None, device=device))
+    scores = torch.cat([module(batch.ids, batch.lengths) for batch in found])
+    return scores, torch.cat([batch.labels for batch in found]).tolist()
 
 
 class Trainer:
