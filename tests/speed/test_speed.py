@@ -1,7 +1,11 @@
 """What `whence bench` measures: ratios of times, how time and memory grow, and all of SST's test set."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import whence
 from whence.cli.bench import _drawn
 from whence.speed.growth import growth, memory
 from whence.speed.ratios import Case, speed
@@ -29,3 +33,28 @@ def test_how_time_and_memory_grow() -> None:
 def test_the_whole_test_set(sst: Path) -> None:
     whole = whole_test_set(sst, repeats=2)
     assert whole["sentences"] == 2210 and whole["lrp_over_forward"] > 0
+
+
+def oracle_measured(tests: Path, *, already: str = "") -> str:
+    """What a new process, away from the checkout, measures with the tests in a folder."""
+    code = (
+        f"import sys; from pathlib import Path; {already}\n"
+        "import torch; from torch import nn; from whence.speed import oracle\n"
+        f"oracle.TESTS, before = Path({str(tests)!r}), list(sys.path)\n"
+        "layer = nn.LSTM(2, 2, bidirectional=True, batch_first=True)\n"
+        "found = oracle.oracle_seconds(layer, torch.ones(5, 4), [torch.ones(3, 2)])\n"
+        "assert sys.path == before\n"
+        "print('nothing' if found is None else 'time' if found > 0 else found)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(whence.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd="/", env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_oracle_is_found_in_a_checkout_without_a_change_of_the_path(tmp_path: Path) -> None:
+    ours = Path(__file__).parents[1]
+    assert oracle_measured(ours) == "time"
+    assert oracle_measured(tmp_path) == "nothing"  # an installed whence has no tests
+    foreign = "import types; sys.modules['tests'] = types.ModuleType('tests')"
+    assert oracle_measured(ours, already=foreign) == "nothing"

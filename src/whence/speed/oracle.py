@@ -1,26 +1,25 @@
-"""The tests' NumPy oracle, where there is a checkout with them: what an explanation costs that is written down and no more."""
+"""The tests' NumPy oracle, timed: what an explanation costs when the formulas are written down and nothing is optimised."""
 
-import importlib
 import sys
 import time
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from torch import Tensor, nn
 
 from whence.recurrent.weights import by_layer, lstm_weights
 
-ROOT = Path(__file__).parents[3]
+TESTS = Path(__file__).parents[3] / "tests"  # only in a checkout
 
 
-def oracle_seconds(encoder: Any, head: Tensor, sequences: Sequence[Tensor]) -> float | None:
-    """The seconds that the oracle takes for a sequence (T, E), one after another; None without it, or for another layer."""
-    if not (ROOT / "tests" / "oracle" / "bilstm.py").exists() or not isinstance(encoder, nn.LSTM):
+def oracle_seconds(encoder: nn.Module, head: Tensor, sequences: Sequence[Tensor]) -> float | None:
+    """The seconds that the oracle takes for a sequence (T, E); None without a checkout, or if the layer is no LSTM."""
+    if not isinstance(encoder, nn.LSTM) or not _has_tests():
         return None
-    if str(ROOT) not in sys.path:
-        sys.path.append(str(ROOT))
-    lstm, bilstm = (importlib.import_module(f"tests.oracle.{name}") for name in ("lstm", "bilstm"))
+    lstm, bilstm = (import_module(f"tests.oracle.{name}") for name in ("lstm", "bilstm"))
     (weights,) = by_layer(lstm_weights, encoder._flat_weights, has_biases=True, directions=2, layers=1)  # type: ignore[arg-type]
     sides = [
         lstm.Weights.stacked(
@@ -34,3 +33,13 @@ def oracle_seconds(encoder: Any, head: Tensor, sequences: Sequence[Tensor]) -> f
     for x in arrays:
         model.lrp(x, 0, epsilon=1e-3, delta=0.0, shared=True)
     return (time.perf_counter() - start) / len(arrays)
+
+
+def _has_tests() -> bool:
+    """Whether the package `tests` is this checkout's; it is loaded from its own folder, so `sys.path` stays as it is."""
+    if "tests" not in sys.modules and (TESTS / "oracle" / "bilstm.py").is_file():
+        spec = spec_from_file_location("tests", TESTS / "__init__.py", submodule_search_locations=[str(TESTS)])
+        assert spec is not None
+        sys.modules["tests"] = module_from_spec(spec)  # the package itself is empty
+    package = sys.modules.get("tests")
+    return package is not None and str(TESTS) in getattr(package, "__path__", ())
