@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 import whence
 from whence.models.files import write_whole
 from whence.render import figure
+from whence.render.colour import DIVERGING
 
 MEASURES = ["blood pressure", "glucose", "weight", "heart rate", "oxygen"]
 CONDITIONS = ["hypertension", "diabetes", "heart failure"]
@@ -69,7 +70,7 @@ def main() -> None:
     largest = float(result.relevance[:, n].abs().max())
     for k, (axes, name) in enumerate(zip(drawn.subplots(1, 3, sharey=True), CONDITIONS, strict=True)):
         shown = result.relevance[k, n, : int(lengths[n])].T
-        image = axes.imshow(shown, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
+        image = axes.imshow(shown, cmap=DIVERGING, vmin=-largest, vmax=largest, aspect="auto")
         axes.set_title(f"{name}: score {float(result.score[k, n]):+.2f} ({'yes' if labels[n, k] else 'no'})", fontsize=10)
         axes.set_xlabel("visit")
         axes.set_xticks(range(int(lengths[n])), [str(t + 1) for t in range(int(lengths[n]))])

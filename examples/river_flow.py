@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import whence
 from whence.models.files import write_whole
 from whence.render import figure
+from whence.render.colour import SERIES
 
 DAYS, FEATURES, STATIC = 365, ["rain", "temperature", "sunshine"], ["drainage", "height"]
 
@@ -88,12 +89,12 @@ def main() -> None:
     upper, lower = drawn.subplots(2, 1, sharex=True)
     days = torch.arange(-DAYS + 1, 1)
     for k, name in enumerate(FEATURES):
-        upper.plot(days[-90:], r_weather[0, -90:, k], label=name, color=figure.COLOURS[k])
+        upper.plot(days[-90:], r_weather[0, -90:, k], label=name, color=SERIES[k])
     upper.set_ylabel("relevance of a day")
     upper.set_title(f"Whence the flow of the last day, {float(result.score[0]):.2f}? By day and weather, first catchment")
     upper.legend(frameon=False)
     for n in range(3):
-        lower.plot(days[-90:], carried[n, -91:-1], label=f"catchment {n + 1}", color=figure.COLOURS[n])
+        lower.plot(days[-90:], carried[n, -91:-1], label=f"catchment {n + 1}", color=SERIES[n])
     lower.set_ylabel("relevance from before that day,\nas a multiple of the flow")
     lower.set_xlabel("days before the last one")
     lower.legend(frameon=False)

@@ -20,7 +20,7 @@ from whence.experiments.reproduction import Reproduction
 from whence.experiments.table1_words import overlap
 from whence.experiments.test_set import METHODS, NAMES
 from whence.models.pipeline import fingerprint
-from whence.render import figure
+from whence.render import colour, figure
 from whence.render.colour import visible
 
 SHORT = ("− −", "−", "0", "+", "+ +")  # the paper's signs for the five classes
@@ -28,6 +28,8 @@ SIDES = {
     "correct": "{} sentences first right, most relevant first",
     "wrong": "{} sentences first wrong, least relevant first",
 }
+ORDER = tuple(colour.METHODS)
+COLOURS = {NAMES[method]: shown for method, shown in colour.METHODS.items()}
 ROWS = {"total": "both encoders", "left": "left encoder", "right": "right encoder"}
 
 
@@ -50,7 +52,7 @@ def figures(found: Reproduction) -> dict[str, bytes]:
             ]
             for side, curves in found.deletion.items()
         }
-        drawn["fig3_deletion"] = figure.curves(panels, x="deleted words", y="accuracy")
+        drawn["fig3_deletion"] = figure.curves(panels, colours=COLOURS, x="deleted words", y="accuracy")
     if found.position["lrp"]:
         by_method = {method: distributions(intervals) for method, intervals in found.position.items()}
         rows = {
@@ -59,11 +61,10 @@ def figures(found: Reproduction) -> dict[str, bytes]:
             }
             for part in by_method["lrp"]
         }
-        drawn["fig4_position"] = figure.distributions(rows, x="interval of the sentence, of ten", y="part of relevance")
+        drawn["fig4_position"] = figure.distributions(
+            rows, colours=COLOURS, x="interval of the sentence, of ten", y="part of relevance"
+        )
     return {name: content for title, each in drawn.items() for name, content in figure.files(title, each).items()}
-
-
-ORDER = ("lrp", "sa", "lrp_cons", "gi", "random")
 
 
 def _heatmap_groups(found: Reproduction, method: str) -> list[tuple[str, list[figure.HeatmapRow]]]:
@@ -102,6 +103,7 @@ def report(found: Reproduction, contents: Mapping[str, bytes], seconds: Mapping[
         tables=_tables(found),
         negators=_negators(found),
         rule=RULE,
+        colours=colour.REPORT,
         names=NAMES,
         order=ORDER,
         methods=METHODS,

@@ -1,23 +1,47 @@
-"""The one colour scale: the paper's red for and blue against, full colour at the text's largest relevance."""
+"""Every colour of whence: the scale of relevance (red for, blue against), and the colours of figures and pages.
 
-from typing import NamedTuple
+A word has full colour at its text's largest relevance.
+"""
+
+from typing import Literal, NamedTuple
 
 from whence.explanation import Explanation
 
-FOR = (178, 24, 43)  # a red and a blue that stay apart for colour-blind readers
-AGAINST = (33, 102, 172)
-
-# On a terminal, whose background may be dark or light, a weak shade is letters in a colour that reads well on both, and a
-# strong one a box. Boxes go from a grey as dark as the full colours to these: paler ones would outshine them on a dark ground.
-FOR_LETTERS = (204, 68, 68)
-AGAINST_LETTERS = (45, 124, 196)
-GREY = (80, 80, 80)
-FAINT, BOXED = 0.08, 0.3  # below the first strength a word is left as it is, from the second on it is boxed
-# Boxes for terminals of 256 colours, where the nearest to those mixtures are grey and purple.
-FOR_STEPS = ((175, 95, 95), (175, 0, 0), (215, 0, 0))
-AGAINST_STEPS = ((95, 95, 175), (0, 95, 175), (0, 95, 215))
-
 RGB = tuple[int, int, int]
+FOR: RGB = (178, 24, 43)  # a red and a blue that colour-blind readers can tell apart
+AGAINST: RGB = (33, 102, 172)
+WHITE: RGB = (255, 255, 255)
+
+# A terminal's background may be dark or light. So weak relevance colours the letters, in a colour that reads well on both, and
+# strong relevance gives the word a box. Boxes go from a dark grey to full colour: pale boxes would outshine full ones on a dark
+# background.
+FOR_LETTERS: RGB = (204, 68, 68)
+AGAINST_LETTERS: RGB = (45, 124, 196)
+GREY: RGB = (80, 80, 80)
+FAINT, BOXED = 0.08, 0.3  # a strength below the first leaves a word as it is; from the second on it gets a box
+# Boxes for terminals with 256 colours, whose nearest colours to these mixtures are grey and purple.
+FOR_STEPS: tuple[RGB, ...] = ((175, 95, 95), (175, 0, 0), (215, 0, 0))
+AGAINST_STEPS: tuple[RGB, ...] = ((95, 95, 175), (0, 95, 175), (0, 95, 215))
+
+
+def hexadecimal(colour: RGB) -> str:
+    """A colour as #rrggbb."""
+    return "#{:02x}{:02x}{:02x}".format(*colour)
+
+
+# Figures: the curves, which colour-blind readers and readers of a grey print can tell apart; letters, notes and lines.
+SERIES = (hexadecimal(FOR), hexadecimal(AGAINST), "#1b7837", "#e08214", "#666666", "#762a83")
+METHODS = dict(zip(("lrp", "sa", "lrp_cons", "gi", "random"), SERIES, strict=False))
+PAPER, INK, MUTED, NOTE, GRID, RULE = "#ffffff", "#222222", "#555555", "#777777", "#dddddd", "#bbbbbb"
+COUNTS = "Blues"  # matplotlib's colour map for counts
+DIVERGING = "RdBu_r"  # matplotlib's colour map from blue (against) to red (for)
+
+# The paper's report.
+REPORT = {
+    "paper": PAPER, "ink": INK, "caption": "#444444", "small": MUTED, "word": "#f0f0ec",
+    "menu": "#f6f6f4", "menu_ink": "#333333", "menu_hover": "#e6e6e0", "line": GRID, "row": "#e4e4e4", "frame": "#eeeeee",
+    "yes": SERIES[2], "no": SERIES[0], "untold": NOTE, "warning": "#fff4d6", "warning_line": SERIES[3],
+}  # fmt: skip
 
 
 class Shade(NamedTuple):
@@ -31,7 +55,7 @@ class Shade(NamedTuple):
         """The colour at full strength."""
         return FOR if self.is_for else AGAINST
 
-    def mixed(self, background: RGB = (255, 255, 255)) -> RGB:
+    def mixed(self, background: RGB = WHITE) -> RGB:
         """The colour on a background, of which a weak shade shows much."""
         red, green, blue = (
             round(ground + (full - ground) * self.strength) for full, ground in zip(self.full, background, strict=True)
@@ -46,25 +70,20 @@ class Shade(NamedTuple):
             return (FOR_LETTERS if self.is_for else AGAINST_LETTERS), None
         if has_256:
             steps = FOR_STEPS if self.is_for else AGAINST_STEPS
-            return (255, 255, 255), steps[min(int((self.strength - BOXED) / (1 - BOXED) * len(steps)), len(steps) - 1)]
-        return (255, 255, 255), self.mixed(GREY)
+            return WHITE, steps[min(int((self.strength - BOXED) / (1 - BOXED) * len(steps)), len(steps) - 1)]
+        return WHITE, self.mixed(GREY)
 
     @property
-    def needs_white_text(self) -> bool:
-        """Whether black text would be hard to read on it."""
+    def letters(self) -> Literal["white", "black"]:
+        """The colour of letters that are easy to read on it."""
         red, green, blue = self.mixed()
-        return 0.299 * red + 0.587 * green + 0.114 * blue < 140
+        return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else "black"
 
 
 def shades(explanation: Explanation) -> list[Shade]:
     """The shade of every token; without any relevance none is coloured."""
     largest = max((abs(value) for value in explanation.relevance), default=0.0)
     return [Shade(abs(value) / largest if largest else 0.0, value >= 0) for value in explanation.relevance]
-
-
-def hexadecimal(colour: RGB) -> str:
-    """A colour as #rrggbb."""
-    return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
 def method_label(explanation: Explanation) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from whence.errors import InputError
 from whence.explanation import Explanation
-from whence.render.colour import Shade, hexadecimal, shades, visible
+from whence.render.colour import COUNTS, GRID, INK, NOTE, PAPER, RULE, SERIES, Shade, hexadecimal, shades, visible
 
 try:
     import matplotlib as mpl
@@ -26,11 +26,9 @@ except ModuleNotFoundError:
     raise InputError("figures need matplotlib; run: pip install 'whence[plot]'") from None
 
 Numbers = NDArray[np.float64]
-COLOURS = ("#b2182b", "#2166ac", "#1b7837", "#e08214", "#666666", "#762a83")  # apart for colour-blind readers, and in print
 P = ParamSpec("P")
 R = TypeVar("R")
 MARKERS = "os^Dvx"
-INK, FAINT = "#222222", "#777777"
 
 
 def own_style(draw: Callable[P, R]) -> Callable[P, R]:
@@ -53,7 +51,7 @@ def files(name: str, figure: Figure) -> dict[str, bytes]:
     for kind, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None, "Producer": None, "Creator": None})):
         content = BytesIO()
         with _boxes():
-            figure.savefig(content, format=kind, dpi=160, metadata=metadata, facecolor="white")
+            figure.savefig(content, format=kind, dpi=160, metadata=metadata, facecolor=PAPER)
         found[f"{name}.{kind}"] = content.getvalue()
     return found
 
@@ -76,15 +74,15 @@ class Curve(NamedTuple):
 
 
 @own_style
-def curves(panels: Mapping[str, Sequence[Curve]], *, x: str, y: str) -> Figure:
-    """Panels side by side, each with one curve for every method over 0, 1, 2, …; colours go by the curve's label."""
+def curves(panels: Mapping[str, Sequence[Curve]], *, colours: Mapping[str, str], x: str, y: str) -> Figure:
+    """Panels side by side, each with one curve for every method over 0, 1, 2, …; `colours` are those of the labels."""
     figure = Figure(figsize=(10.4, 4.4), layout="constrained")
     figure.get_layout_engine().set(wspace=0.06)  # pyright: ignore
     labels = list(dict.fromkeys(curve.label for panel in panels.values() for curve in panel))
     for axes, (title, panel) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         for curve in panel:
             k = labels.index(curve.label)
-            steps, colour = np.arange(len(curve.y)), COLOURS[k % len(COLOURS)]
+            steps, colour = np.arange(len(curve.y)), colours[curve.label]
             axes.fill_between(steps, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
             axes.plot(steps, curve.y, color=colour, marker=MARKERS[k % len(MARKERS)], markersize=5, label=curve.label)
         axes.set_title(title, fontsize=11)
@@ -98,7 +96,9 @@ def curves(panels: Mapping[str, Sequence[Curve]], *, x: str, y: str) -> Figure:
 
 
 @own_style
-def distributions(rows: Mapping[str, Mapping[str, Mapping[str, Numbers]]], *, x: str, y: str) -> Figure:
+def distributions(
+    rows: Mapping[str, Mapping[str, Mapping[str, Numbers]]], *, colours: Mapping[str, str], x: str, y: str
+) -> Figure:
     """A grid: a row for each outer key, a column for each inner one, in each cell a step line for every method."""
     columns = list(next(iter(rows.values())))
     figure = Figure(figsize=(2.35 * len(columns) + 0.6, 2.1 * len(rows) + 0.6), layout="constrained")
@@ -106,10 +106,10 @@ def distributions(rows: Mapping[str, Mapping[str, Mapping[str, Numbers]]], *, x:
     for line, (row, cells) in zip(grid, rows.items(), strict=True):
         for axes, (column, methods) in zip(line, cells.items(), strict=True):
             count = max(len(values) for values in methods.values())
-            for k, (label, values) in enumerate(methods.items()):
-                axes.stairs(values, np.arange(count + 1) + 0.5, color=COLOURS[k], linewidth=1.8, label=label)
-            axes.axhline(1 / count, color=FAINT, linewidth=0.8, linestyle=":")
-            axes.axvline(count / 2 + 0.5, color=FAINT, linewidth=0.8, linestyle=":")
+            for label, values in methods.items():
+                axes.stairs(values, np.arange(count + 1) + 0.5, color=colours[label], linewidth=1.8, label=label)
+            axes.axhline(1 / count, color=NOTE, linewidth=0.8, linestyle=":")
+            axes.axvline(count / 2 + 0.5, color=NOTE, linewidth=0.8, linestyle=":")
             axes.set_xticks(range(1, count + 1))
             axes.tick_params(axis="x", labelsize=7)
             axes.tick_params(axis="y", labelsize=8)
@@ -129,11 +129,11 @@ def confusion(counts: NDArray[np.int64], classes: Sequence[str]) -> Figure:
     figure = Figure(figsize=(5.4, 4.6), layout="constrained")
     axes = figure.subplots()
     parts = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    axes.imshow(parts, cmap="Blues", vmin=0, vmax=1)
+    axes.imshow(parts, cmap=COUNTS, vmin=0, vmax=1)
     for (label, predicted), count in np.ndenumerate(counts):
         dark = parts[label, predicted] > 0.5
         note = f"{count}\n{100 * parts[label, predicted]:.0f} %"
-        axes.text(predicted, label, note, ha="center", va="center", fontsize=9, color="white" if dark else INK)
+        axes.text(predicted, label, note, ha="center", va="center", fontsize=9, color=PAPER if dark else INK)
     axes.set_xticks(range(len(classes)), classes, rotation=25, ha="right")
     axes.set_yticks(range(len(classes)), classes)
     axes.set_xlabel("predicted")
@@ -150,8 +150,8 @@ def growth(panels: Mapping[str, tuple[Sequence[float], Sequence[float], float]],
     first = None
     for n, (name, (values, times, slope)) in enumerate(panels.items()):
         axes = first = figure.add_subplot(1, len(panels), n + 1, sharey=first)
-        axes.loglog(values, [times[-1] * value / values[-1] for value in values], ":", color=FAINT, label="in proportion")
-        axes.loglog(values, times, "o-", color=COLOURS[n], linewidth=1.8, markersize=5, label=f"slope {slope:.2f}")
+        axes.loglog(values, [times[-1] * value / values[-1] for value in values], ":", color=NOTE, label="in proportion")
+        axes.loglog(values, times, "o-", color=SERIES[n], linewidth=1.8, markersize=5, label=f"slope {slope:.2f}")
         shown = values[:: max(1, len(values) // 3)]
         axes.set_xticks(list(shown), [f"{value:g}" for value in shown])
         axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -166,7 +166,7 @@ def growth(panels: Mapping[str, tuple[Sequence[float], Sequence[float], float]],
 
 def _plain(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+    axes.grid(axis="y", color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
 
 
@@ -209,7 +209,7 @@ def heatmaps(groups: Sequence[tuple[str, Sequence[HeatmapRow]]], *, title: str) 
     axes.axis("off")
     _write(axes, 10, 17, title, size=SIZE, color=INK)
     for x, name in ((10, "no."), (36, "label"), (72, "predicted"), (left, "sentence")):
-        _write(axes, x, 36, name, size=8.5, color=FAINT)
+        _write(axes, x, 36, name, size=8.5, color=NOTE)
     for kind, *rest in items:
         {"heading": _heading, "row": _row, "word": _word}[kind](axes, *rest)
     return figure
@@ -234,12 +234,12 @@ def _write(axes: Axes, x: float, y: float, text: str, **style: Any) -> Text:
 
 
 def _heading(axes: Axes, y: float, heading: str) -> None:
-    axes.plot((10, WIDTH - 10), (y - LINE * 0.85,) * 2, color="#bbbbbb", linewidth=0.7)
+    axes.plot((10, WIDTH - 10), (y - LINE * 0.85,) * 2, color=RULE, linewidth=0.7)
     _write(axes, 10, y, heading, size=9.5, weight="bold", color=INK)
 
 
 def _row(axes: Axes, y: float, row: HeatmapRow) -> None:
-    _write(axes, 10, y, f"{row.number}.", size=SIZE - 1.5, color=FAINT)
+    _write(axes, 10, y, f"{row.number}.", size=SIZE - 1.5, color=NOTE)
     _write(axes, 36, y, row.label, size=SIZE - 1.5, color=INK)
     _write(axes, 72, y, row.predicted, size=SIZE - 1.5, color=INK)
 
@@ -250,4 +250,4 @@ def _word(axes: Axes, y: float, x: float, width: float, word: str, shade: Shade)
         facecolor=hexadecimal(shade.mixed()), edgecolor="none", linewidth=0,
     )  # fmt: skip
     axes.add_patch(box)
-    _write(axes, x, y, word, fontproperties=_FONT, color="white" if shade.needs_white_text else "black")
+    _write(axes, x, y, word, fontproperties=_FONT, color=shade.letters)

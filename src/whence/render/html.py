@@ -12,7 +12,7 @@ STYLE = """
 .whence .text { margin: .2em 0 .8em; line-height: 1.9; white-space: pre-wrap; overflow-wrap: anywhere; }
 .whence .t { border-radius: .2em; padding: .12em .05em; }
 .whence .u { text-decoration: underline dotted; }
-.whence .s { color: #fff; }
+.whence .s { color: white; }
 .whence .head, .whence .legend { font-size: .85em; opacity: .85; }
 .whence .head + .head { margin-top: .8em; }
 .whence.whence .scores { border-collapse: collapse; margin: .3em 0 .6em; font-size: .9em; line-height: 1.5; color: inherit; }
@@ -99,7 +99,7 @@ def _heatmap(explanation: Explanation) -> str:
             continue
         shade = strong[number]
         red, green, blue = shade.full
-        kinds = "t" + (" s" if shade.needs_white_text else "") + (" u" if explanation.unknown[number] else "")
+        kinds = "t" + (" s" if shade.letters == "white" else "") + (" u" if explanation.unknown[number] else "")
         note = f"{explanation.relevance[number]:+.4f}" + (", not in the vocabulary" if explanation.unknown[number] else "")
         colour = f"background:rgba({red},{green},{blue},{shade.strength:.3f})"
         parts.append(f'<span class="{kinds}" style="{colour}" title="{note}">{_safe(piece)}</span>')

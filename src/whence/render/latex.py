@@ -62,8 +62,7 @@ def _paragraph(explanation: Explanation) -> str:
             parts.append("\\par\n" if "\n" in piece else " \\ ")
             continue
         colour = ",".join(f"{part / 255:.3f}" for part in strong[number].mixed())
-        ink = "white" if strong[number].needs_white_text else "black"
-        parts.append(f"\\token{{{colour}}}{{{ink}}}{{{escaped(piece)}}}")
+        parts.append(f"\\token{{{colour}}}{{{strong[number].letters}}}{{{escaped(piece)}}}")
     return "".join(parts)
 
 

@@ -4,7 +4,7 @@ import unicodedata
 from xml.sax.saxutils import escape, quoteattr
 
 from whence.explanation import Explanation
-from whence.render.colour import Shade, hexadecimal, method_label, shades, visible
+from whence.render.colour import MUTED, PAPER, Shade, hexadecimal, method_label, shades, visible
 
 SIZE, ADVANCE, LINE, COLUMNS = 16, 9.7, 28, 80  # of a monospaced font, in pixels; columns of a line
 
@@ -34,8 +34,8 @@ def svg(explanation: Explanation) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{COLUMNS * ADVANCE + 24:.0f}" height="{height}" '
         f'font-family="monospace" font-size="{SIZE}" role="img" aria-label={quoteattr(_legal(label))}>'
-        f'<rect width="100%" height="100%" fill="white"/>'
-        f'<text x="12" y="20" font-size="12" fill="#555">{escape(_legal(label))}</text>{"".join(boxes)}</svg>\n'
+        f'<rect width="100%" height="100%" fill="{PAPER}"/>'
+        f'<text x="12" y="20" font-size="12" fill="{MUTED}">{escape(_legal(label))}</text>{"".join(boxes)}</svg>\n'
     )
 
 
@@ -69,5 +69,5 @@ def _token(explanation: Explanation, number: int, part: str, shade: Shade, row: 
     x, y = 12 + column * ADVANCE, (row + 2) * LINE - 20
     box = f'<rect x="{x:.1f}" y="{y}" width="{width * ADVANCE:.1f}" height="26" rx="3" fill="{hexadecimal(shade.mixed())}"/>'
     note = f"<title>{explanation.relevance[number]:+.4f}</title>"
-    text = _text(part, row, column, "white" if shade.needs_white_text else "black", underlined=explanation.unknown[number])
+    text = _text(part, row, column, shade.letters, underlined=explanation.unknown[number])
     return f"<g>{note}{box}{text}</g>"
