@@ -52,7 +52,7 @@ class Explanation:
             found.append((self.text[place:], None))
         return found
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As plain data, for a file."""
         return {
             "text": self.text,

@@ -3,11 +3,14 @@
 import importlib
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from whence.cli.streams import require_place, write_file
+
+if TYPE_CHECKING:
+    from whence.speed.results import Figure, Growth, Speed
 
 COLUMNS = {
     "LRP / forward": "lrp_over_forward",
@@ -54,12 +57,12 @@ def bench(
             found["sst"] = whole_test_set(sst)
     _show(found)
     if plot is not None:
-        write_file(plot, _drawn(found["scaling"]))
+        write_file(plot, _drawn(found.get("scaling", {})))
     if json_file is not None:
         write_file(json_file, (json.dumps(found, indent=1) + "\n").encode())
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(found: "Speed") -> None:
     """Print the table, and a line for everything else."""
     from rich.console import Console
     from rich.table import Table
@@ -67,9 +70,9 @@ def _show(found: dict[str, Any]) -> None:
     is_gpu = found["cases"][0]["device"] == "cuda"
     table = Table("case", "path", *COLUMNS, *(["forward ms", "LRP ms", "TFLOP/s", "TB/s"] if is_gpu else []), box=None)
     for case in found["cases"]:
-        cells = [f"{case[key]:.2f} ({case[f'{key}_spread'][0]:.2f}–{case[f'{key}_spread'][1]:.2f})" for key in COLUMNS.values()]
+        cells = [_with_spread(case, key) for key in COLUMNS.values()]
         absolute = ("forward_ms", "lrp_ms", "teraflops", "terabytes_per_second") if is_gpu else ()
-        table.add_row(case["name"], case["path"], *cells, *(f"{case[key]:.2f}" for key in absolute))
+        table.add_row(str(case["name"]), str(case["path"]), *cells, *(f"{case[key]:.2f}" for key in absolute))
     Console(width=160).print(table)
     for case in found["cases"]:
         for key, name in (
@@ -99,7 +102,12 @@ def _show(found: dict[str, Any]) -> None:
     print(f"medians of {found['repeats']} interleaved repeats, in brackets the quartiles; {found['machine']}, one thread")
 
 
-def _drawn(scaling: dict[str, Any]) -> bytes:
+def _with_spread(case: "dict[str, Figure]", key: str) -> str:
+    low, high = cast(list[float], case[f"{key}_spread"])
+    return f"{case[key]:.2f} ({low:.2f}–{high:.2f})"
+
+
+def _drawn(scaling: "dict[str, Growth]") -> bytes:
     from whence.render.figure import files, growth
 
     names = {"steps": "steps T", "batch": "samples B", "size": "embedding and state H"}

@@ -20,7 +20,7 @@ def models() -> None:
         cells = (
             name,
             config["tokenizer"],
-            sizes["cell"],
+            str(sizes["cell"]),
             f"{sizes['embedding']}/{sizes['hidden']}",
             f"{100 * test['five']:.1f} %",
             f"{100 * test['binary']:.1f} %",

@@ -1,6 +1,6 @@
 """Work that brings data, models and explanations together; `run` reproduces the paper."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from whence.experiments.paper import run
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name != "run":
         raise AttributeError(f"module 'whence.experiments' has no attribute {name!r}")
     from whence.experiments.paper import run

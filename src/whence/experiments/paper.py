@@ -7,13 +7,12 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from whence.data.lexicon import vader
 from whence.data.sst import OFFICIAL, SPLITS, digest, find_sst, read_split
 from whence.errors import InputError, ModelError
-from whence.experiments.reproduction import Clock, Progress, reproduction
-from whence.experiments.results import results
+from whence.experiments.reproduction import Clock, Data, Progress, reproduction
+from whence.experiments.results import Results, results
 from whence.experiments.test_set import TestSet
 from whence.models.bundled import load_any
 from whence.models.pipeline import Pipeline
@@ -29,7 +28,7 @@ def run(
     sst: str | Path | None = None,
     model: str | Path | Pipeline = "sst-bilstm",
     progress: Progress = lambda part, done, total: None,
-) -> dict[str, Any]:
+) -> Results:
     """Recompute the paper with a pipeline and write `report.html`, the figures and `results.json` into a folder.
 
     Returns what results.json holds. Nothing is written before everything is done. PyTorch works with one thread meanwhile: on
@@ -78,7 +77,7 @@ def _require_folder(folder: Path) -> None:
         raise InputError(f"{str(folder)!r} cannot be written to: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _test_set(directory: Path, model: str | Path | Pipeline) -> tuple[TestSet, dict[str, Any]]:
+def _test_set(directory: Path, model: str | Path | Pipeline) -> tuple[TestSet, Data]:
     pipeline = model if isinstance(model, Pipeline) else load_any(model)
     if len(pipeline.classes) != 5:
         raise ModelError(
@@ -86,8 +85,8 @@ def _test_set(directory: Path, model: str | Path | Pipeline) -> tuple[TestSet, d
         )
     trees = {split: read_split(directory, split) for split in SPLITS}["test"]  # all are read, so that damage is noticed
     sha256 = digest(directory)
-    data = {"sha256": sha256, "is_official": sha256 == OFFICIAL}
-    return TestSet(pipeline, [tree.tokens for tree in trees], [tree.label for tree in trees]), data
+    test = TestSet(pipeline, [tree.tokens for tree in trees], [tree.label for tree in trees])
+    return test, Data(sha256, sha256 == OFFICIAL)
 
 
 def _write(folder: Path, contents: Mapping[str, bytes]) -> None:

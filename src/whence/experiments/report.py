@@ -5,7 +5,7 @@ import platform
 from collections.abc import Mapping
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from jinja2 import Environment
@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 import whence
 from whence.data.sst import CLASSES
+from whence.evaluation.bootstrap import Band
 from whence.experiments import published
 from whence.experiments.fig1_fig2_heatmaps import RULE, discussed
 from whence.experiments.fig4_position import distributions
@@ -113,7 +114,7 @@ def report(found: Reproduction, contents: Mapping[str, bytes], seconds: Mapping[
     )
 
 
-def _shown(thing: Any) -> Any:
+def _shown(thing: object) -> object:
     """Text from models and data without characters that hide or turn others."""
     return visible(thing) if isinstance(thing, str) and not isinstance(thing, Markup) else thing
 
@@ -154,34 +155,43 @@ def _comparison(found: Reproduction) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _percent(value: float, band: tuple[Any, Any]) -> str:
-    return "–" if value != value else f"{value:.1%} (95 %: {float(band[0]):.1%} to {float(band[1]):.1%})"
+def _percent(value: float, band: Band) -> str:
+    return "–" if value != value else f"{value:.1%} (95 %: {float(band.low):.1%} to {float(band.high):.1%})"
 
 
-def _tables(found: Reproduction) -> list[dict[str, Any]]:
+class Row(NamedTuple):
+    """A row of Table 1: the words at one end of a method's ranking, here and in the paper."""
+
+    method: str
+    end: str
+    here: list[str]
+    paper: tuple[str, ...]
+
+
+class Table(NamedTuple):
+    """Table 1 for one target class; the paper printed it for the last one alone."""
+
+    target: str
+    is_paper: bool
+    rows: list[Row]
+
+
+def _tables(found: Reproduction) -> list[Table]:
     """Table 1 for every class, the paper's own first."""
-    classes = found.test.pipeline.classes
-    made = [
-        {
-            "target": name,
-            "is_paper": c == len(classes) - 1,
-            "ends": [
-                {
-                    "end": end,
-                    "lists": [
-                        {
-                            "method": method,
-                            "here": [each.word for each in getattr(found.words[c][method], end)],
-                            "paper": getattr(published.TABLE1[method], end) if c == len(classes) - 1 else (),
-                        }
-                        for method in ("sa", "lrp")
-                    ],
-                }
-                for end in ("most", "least")
-            ],
-        }
-        for c, name in enumerate(classes)
-    ]
+    classes, made = found.test.pipeline.classes, list[Table]()
+    for c, name in enumerate(classes):
+        is_paper = c == len(classes) - 1
+        rows = [
+            Row(
+                NAMES[method],
+                end,
+                [each.word for each in getattr(found.words[c][method], end)],
+                getattr(published.TABLE1[method], end) if is_paper else (),
+            )
+            for end in ("most", "least")
+            for method in ("sa", "lrp")
+        ]
+        made.append(Table(name, is_paper, rows))
     return made[::-1]
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from whence.evaluation.accuracy import Accuracy, accuracy
 from whence.experiments.fig1_fig2_heatmaps import Panel, panels
@@ -20,12 +20,19 @@ Progress = Callable[[str, int, int], None]  # the part at work, how much of it i
 FOR_ALL_CLASSES = ("sa", "lrp")  # the paper's two methods, which Table 1 and Fig. 4 need for every class
 
 
+class Data(NamedTuple):
+    """The hash of SST's files, and whether they are the published ones."""
+
+    sha256: str
+    is_official: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Reproduction:
     """Everything that was measured, before it is written down."""
 
     test: TestSet
-    data: Mapping[str, Any]
+    data: Data
     accuracy: Accuracy
     panels: list[Panel]
     by_label: dict[str, list[Explanation]]  # by method, every sentence explained for its label
@@ -67,7 +74,7 @@ class Clock:
         self.seconds[name] = time.perf_counter() - start
 
 
-def reproduction(test: TestSet, data: Mapping[str, Any], lexicon: Mapping[str, float], clock: Clock) -> Reproduction:
+def reproduction(test: TestSet, data: Data, lexicon: Mapping[str, float], clock: Clock) -> Reproduction:
     """Run every experiment of the paper on a test set."""
     classes, count = test.pipeline.classes, len(test)
     with clock.part("accuracy", count) as report:

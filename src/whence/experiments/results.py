@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict, cast
 
 import torch
 
 import whence
+from whence.evaluation.bootstrap import Band
 from whence.experiments import published
 from whence.experiments.fig1_fig2_heatmaps import RULE
 from whence.experiments.fig4_position import distributions
@@ -16,14 +17,64 @@ from whence.experiments.test_set import METHODS
 from whence.models.pipeline import fingerprint
 
 
-def results(found: Reproduction, seconds: Mapping[str, float]) -> dict[str, Any]:
+class Heatmap(TypedDict):
+    """A sentence of Fig. 1 and Fig. 2, with the relevance of its words by both methods."""
+
+    number: int
+    label: str
+    predicted: str
+    words: list[str]
+    sa: list[float]
+    lrp: list[float]
+
+
+class Heatmaps(TypedDict):
+    """The sentences of Fig. 1 and Fig. 2, and how they were chosen."""
+
+    rule: str
+    sentences: list[Heatmap]
+
+
+class Deletion(TypedDict):
+    """Fig. 3. `correct` and `wrong`: by method, the accuracy after 0 to 5 deletions; the other keys are by panel."""
+
+    correct: dict[str, list[float]]
+    wrong: dict[str, list[float]]
+    sentences: dict[str, int]
+    bands: dict[str, dict[str, list[list[float]]]]
+    random_deviation: dict[str, list[float]]
+
+
+class Results(TypedDict):
+    """The content of results.json; docs/paper.md says what each key holds."""
+
+    whence: str
+    torch: str
+    model: dict[str, str]
+    data: dict[str, object]
+    classes: list[str]
+    methods: dict[str, str]
+    counts: dict[str, int]
+    accuracy: dict[str, float | None]
+    accuracy_bands: dict[str, list[float | None]]
+    confusion: list[list[int]]
+    heatmaps: Heatmaps
+    table1: dict[str, object]
+    fig3: Deletion
+    fig4: dict[str, dict[str, dict[str, list[float]]]]
+    findings: list[dict[str, object]]
+    published: dict[str, object]
+    seconds: dict[str, float]
+
+
+def results(found: Reproduction, seconds: Mapping[str, float]) -> Results:
     """Every number; two runs on one machine differ in `seconds` alone. What cannot be told is None."""
     pipeline = found.test.pipeline
     made = {
         "whence": whence.__version__,
         "torch": torch.__version__,
         "model": {"name": pipeline.name, "fingerprint": fingerprint(pipeline)},
-        "data": dict(found.data),
+        "data": found.data._asdict(),
         "classes": list(pipeline.classes),
         "methods": {name: repr(method) for name, method in METHODS.items()},
         "counts": found.counts,
@@ -49,16 +100,16 @@ def results(found: Reproduction, seconds: Mapping[str, float]) -> dict[str, Any]
         },
         "seconds": {part: round(spent, 2) for part, spent in seconds.items()},
     }
-    return _told(made)
+    return cast(Results, _told(made))
 
 
-def _pair(band: tuple[Any, Any]) -> list[float]:
+def _pair(band: Band) -> list[float]:
     return [float(end) for end in band]
 
 
-def _heatmaps(found: Reproduction) -> dict[str, Any]:
+def _heatmaps(found: Reproduction) -> Heatmaps:
     classes = found.test.pipeline.classes
-    shown = [
+    shown: list[Heatmap] = [
         {
             "number": number,
             "label": classes[panel.label],
@@ -73,7 +124,7 @@ def _heatmaps(found: Reproduction) -> dict[str, Any]:
     return {"rule": RULE, "sentences": shown}
 
 
-def _table1(found: Reproduction) -> dict[str, Any]:
+def _table1(found: Reproduction) -> dict[str, object]:
     classes = found.test.pipeline.classes
     by_class = [{method: _words(ranked) for method, ranked in own.items()} for own in found.words]
     target = len(classes) - 1  # very positive, whatever the model calls it
@@ -85,7 +136,7 @@ def _table1(found: Reproduction) -> dict[str, Any]:
     }
 
 
-def _words(ranked: Ranked) -> dict[str, Any]:
+def _words(ranked: Ranked) -> dict[str, object]:
     return {
         "most": [each.word for each in ranked.most],
         "least": [each.word for each in ranked.least],
@@ -94,8 +145,8 @@ def _words(ranked: Ranked) -> dict[str, Any]:
     }
 
 
-def _fig3(found: Reproduction) -> dict[str, Any]:
-    made: dict[str, Any] = {"correct": {}, "wrong": {}, "sentences": {}, "bands": {}, "random_deviation": {}}
+def _fig3(found: Reproduction) -> Deletion:
+    made: Deletion = {"correct": {}, "wrong": {}, "sentences": {}, "bands": {}, "random_deviation": {}}
     for side, curves in found.deletion.items():
         made[side] = {method: curves.accuracy(method).tolist() for method in curves.hits}
         made["sentences"][side] = curves.sentences
@@ -104,7 +155,7 @@ def _fig3(found: Reproduction) -> dict[str, Any]:
     return made
 
 
-def _told(thing: Any) -> Any:
+def _told(thing: object) -> object:
     """The same with None for every number that is not one."""
     if isinstance(thing, dict):
         return {key: _told(each) for key, each in thing.items()}

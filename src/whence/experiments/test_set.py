@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import torch
@@ -114,12 +114,12 @@ class TestSet:
         return self._by_word(method, rows, "all", report, encoders=encoders)
 
     def _by_word(
-        self, method: Method, rows: Sequence[int], target: Any, report: Report, *, encoders: bool
+        self, method: Method, rows: Sequence[int], target: Sequence[int] | Literal["all"], report: Report, *, encoders: bool
     ) -> list[list[Explanation]]:
         per_text = len(self.pipeline.classes) if target == "all" else 1
         found: list[list[Explanation]] = [[] for _ in rows]
         for part in self.parts(rows, size=backward_size):
-            chosen = target if target == "all" else [target[n] for n in part]
+            chosen = "all" if isinstance(target, str) else [target[n] for n in part]
             texts = [self.texts[rows[n]] for n in part]
             flat = explain(self.pipeline, texts, target=chosen, method=method, encoders=encoders)
             for k, n in enumerate(part):

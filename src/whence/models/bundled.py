@@ -4,10 +4,9 @@ import json
 import os
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from whence.errors import ModelError
-from whence.models.pipeline import Pipeline, load_pipeline
+from whence.models.pipeline import Config, Pipeline, load_pipeline
 from whence.models.quoting import quoted
 
 NAMES = ("sst-bilstm", "sst-bigru", "sst-char-gru")
@@ -29,10 +28,6 @@ def load_any(model: str | Path) -> Pipeline:
     )
 
 
-def records() -> dict[str, dict[str, Any]]:
+def records() -> dict[str, Config]:
     """What each bundled model's config.json says of its training, without loading any weights."""
-    found: dict[str, dict[str, Any]] = {}
-    for name in NAMES:
-        config = json.loads((directory(name) / "config.json").read_text(encoding="utf-8"))
-        found[name] = config
-    return found
+    return {name: json.loads((directory(name) / "config.json").read_text(encoding="utf-8")) for name in NAMES}

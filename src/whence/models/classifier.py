@@ -1,7 +1,7 @@
 """The paper's architecture and its relatives: embedding, one recurrent layer read in both directions, a linear head."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ class Architecture:
     embedding: int = 60
     hidden: int = 60
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, int | str]:
         """As a plain dictionary, for a file."""
         return asdict(self)
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 import torch
 from safetensors.torch import load, save
@@ -24,6 +24,17 @@ from whence.text.vocabulary import UNKNOWN, Vocabulary
 
 FILES = ("config.json", "model.safetensors", "vocabulary.txt")
 LARGEST = 512 * 2**20  # bytes of a file that is still read
+
+
+class Config(TypedDict):
+    """The content of config.json."""
+
+    format: int
+    architecture: dict[str, int | str]
+    classes: list[str]
+    tokenizer: str
+    training: dict[str, Any]
+    sha256: NotRequired[dict[str, str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +60,7 @@ class Pipeline:
             raise ModelError(f"a {type(module).__name__} cannot be saved; only a RecurrentClassifier can be built again")
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
-        config: dict[str, Any] = {
+        config: Config = {
             "format": 1,
             "architecture": module.architecture.settings(),
             "classes": list(self.classes),
@@ -120,7 +131,7 @@ def _read(path: Path) -> bytes:
         raise ModelError(f"{str(path)!r} cannot be read: {error}") from None
 
 
-def _require_sensible(folder: Path, architecture: Architecture, classes: Any, tokenizer: Any) -> None:
+def _require_sensible(folder: Path, architecture: Architecture, classes: object, tokenizer: object) -> None:
     sizes = {"vocabulary": 10**7, "classes": 10**4, "embedding": 10**4, "hidden": 10**4}
     for name, largest in sizes.items():
         size = getattr(architecture, name)
@@ -132,7 +143,7 @@ def _require_sensible(folder: Path, architecture: Architecture, classes: Any, to
         raise ModelError(f"{folder / 'config.json'}: cell is {quoted(architecture.cell)}; known are {', '.join(CELLS)}")
     if not isinstance(tokenizer, str) or tokenizer not in TOKENIZERS:
         raise ModelError(f"{folder / 'config.json'}: tokenizer is {quoted(tokenizer)}; known are {', '.join(TOKENIZERS)}")
-    names = cast(Sequence[Any], classes)
+    names = cast(Sequence[object], classes)
     if not isinstance(classes, list) or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise ModelError(f"{folder / 'config.json'}: classes must be a list of different names")
     if len(names) != architecture.classes:
@@ -188,7 +199,7 @@ def _header_keys(path: Path, content: bytes) -> list[str]:
             raise ValueError("its header is longer than the file")
         keys: list[str] = []
 
-        def top(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        def top(pairs: list[tuple[str, object]]) -> dict[str, object]:
             keys[:] = [key for key, _ in pairs if key != "__metadata__"]  # the outermost object comes last
             return dict(pairs)
 

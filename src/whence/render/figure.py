@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from io import BytesIO
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -187,16 +187,16 @@ _FONT = FontProperties(family="DejaVu Sans", size=SIZE)
 @own_style
 def heatmaps(groups: Sequence[tuple[str, Sequence[HeatmapRow]]], *, title: str) -> Figure:
     """Groups of sentences under headings; words coloured by relevance, label and prediction at the left."""
-    left, items, y = 128.0, list[tuple[Any, ...]](), 58.0
+    left, items, y = 128.0, list[Callable[[Axes], None]](), 58.0
     for heading, rows in groups:
-        items.append(("heading", y, heading))
+        items.append(partial(_heading, y=y, heading=heading))
         y += LINE * 1.3
         for row in rows:
-            items.append(("row", y, row))
+            items.append(partial(_row, y=y, row=row))
             placed, lines = _placed(row.explanation, WIDTH - left - 12)
             colours = shades(row.explanation)
             items += [
-                ("word", y + LINE * line, left + x, width, row.explanation.tokens[n], colours[n])
+                partial(_word, y=y + LINE * line, x=left + x, width=width, word=row.explanation.tokens[n], shade=colours[n])
                 for line, x, width, n in placed
             ]
             y += LINE * lines + 5
@@ -210,8 +210,8 @@ def heatmaps(groups: Sequence[tuple[str, Sequence[HeatmapRow]]], *, title: str) 
     _write(axes, 10, 17, title, size=SIZE, color=INK)
     for x, name in ((10, "no."), (36, "label"), (72, "predicted"), (left, "sentence")):
         _write(axes, x, 36, name, size=8.5, color=NOTE)
-    for kind, *rest in items:
-        {"heading": _heading, "row": _row, "word": _word}[kind](axes, *rest)
+    for draw in items:
+        draw(axes)
     return figure
 
 
@@ -233,18 +233,18 @@ def _write(axes: Axes, x: float, y: float, text: str, **style: Any) -> Text:
     return axes.text(x, y, visible(text), va="baseline", **style)
 
 
-def _heading(axes: Axes, y: float, heading: str) -> None:
+def _heading(axes: Axes, *, y: float, heading: str) -> None:
     axes.plot((10, WIDTH - 10), (y - LINE * 0.85,) * 2, color=RULE, linewidth=0.7)
     _write(axes, 10, y, heading, size=9.5, weight="bold", color=INK)
 
 
-def _row(axes: Axes, y: float, row: HeatmapRow) -> None:
+def _row(axes: Axes, *, y: float, row: HeatmapRow) -> None:
     _write(axes, 10, y, f"{row.number}.", size=SIZE - 1.5, color=NOTE)
     _write(axes, 36, y, row.label, size=SIZE - 1.5, color=INK)
     _write(axes, 72, y, row.predicted, size=SIZE - 1.5, color=INK)
 
 
-def _word(axes: Axes, y: float, x: float, width: float, word: str, shade: Shade) -> None:
+def _word(axes: Axes, *, y: float, x: float, width: float, word: str, shade: Shade) -> None:
     box = FancyBboxPatch(
         (x - 1, y - LINE * 0.66), width + 2, LINE * 0.88, boxstyle="round,pad=0,rounding_size=2",
         facecolor=hexadecimal(shade.mixed()), edgecolor="none", linewidth=0,

@@ -3,12 +3,12 @@
 import math
 import subprocess
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 
 from whence.speed.ratios import Case, Layer, Model
+from whence.speed.results import Growth, Memory
 from whence.speed.timing import seconds
 from whence.threads import one_thread
 
@@ -44,9 +44,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform ==
 """
 
 
-def growth(device: str, *, repeats: int = 5, growing: dict[str, Sequence[Case]] | None = None) -> dict[str, Any]:
+def growth(device: str, *, repeats: int = 5, growing: Mapping[str, Sequence[Case]] | None = None) -> dict[str, Growth]:
     """For everything that can grow its values, the milliseconds of LRP with its forward pass, and the slope on log axes."""
-    found: dict[str, Any] = {}
+    found: dict[str, Growth] = {}
     with one_thread():
         for name, cases in (growing or GROWING[device]).items():
             times: list[float] = []
@@ -74,7 +74,7 @@ def _slope(values: Sequence[float], times: Sequence[float]) -> float:
     return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
 
 
-def memory(steps: int = 100_000) -> dict[str, float]:
+def memory(steps: int = 100_000) -> Memory:
     """The most memory that a process of its own takes, PyTorch included, to explain one sequence by a bi-LSTM 128/128."""
     done = subprocess.run([sys.executable, "-c", LONG, str(steps)], check=True, capture_output=True, text=True)
     return {"steps": steps, "hidden": 128, "peak_gib": int(done.stdout) / 2**30}

@@ -17,6 +17,7 @@ from whence.recurrent.cells import CELLS
 from whence.recurrent.dispatch import Chosen, run_layer
 from whence.recurrent.weights import by_layer
 from whence.speed.oracle import oracle_seconds
+from whence.speed.results import Figure, OutputSteps, Speed
 from whence.speed.timing import interleaved, machine, ratio, seconds
 from whence.threads import one_thread
 
@@ -108,7 +109,7 @@ class Layer:
         run.release()
 
 
-def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Any]:
+def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Figure]:
     """One case: medians of interleaved repeats as ratios, with the spread between the quartiles of each ratio."""
     torch.manual_seed(0)
     model, x = Model(case).to(device).eval(), torch.randn(case.batch, case.steps, case.size, device=device)
@@ -133,7 +134,7 @@ def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Any]:
         device,
         repeats,
     )
-    found: dict[str, Any] = {**case._asdict(), "name": case.name, "device": device, "path": layer.path}
+    found: dict[str, Figure] = {**case._asdict(), "name": case.name, "device": device, "path": layer.path}
     found |= ratio("lrp_over_forward", times, "lrp", "forward")
     found |= ratio("lrp_over_gradient", times, "lrp", "gradient")
     found |= ratio("gradient_over_forward", times, "gradient", "forward")
@@ -198,7 +199,7 @@ class Tagger(nn.Module):
         return self.head(self.encoder(x)[0])
 
 
-def measure_steps(steps: int = 100, *, device: str) -> dict[str, Any]:
+def measure_steps(steps: int = 100, *, device: str) -> OutputSteps:
     """Every output step in one call, against a call for each."""
     torch.manual_seed(0)
     model, x = Tagger().to(device), torch.randn(2, steps, 8, device=device)
@@ -226,7 +227,7 @@ def _require_right(model: Model, x: Tensor) -> None:
         raise InputError("the fast path gives another relevance than double precision does; no time is worth anything then")
 
 
-def speed(device: str = "cpu", *, repeats: int = 21, cases: Sequence[Case] | None = None) -> dict[str, Any]:
+def speed(device: str = "cpu", *, repeats: int = 21, cases: Sequence[Case] | None = None) -> Speed:
     """Measure every case, on one thread of the CPU or on the GPU; returns what `whence bench --json` writes."""
     if device not in CASES:
         raise InputError(f"device is {device!r}; it is cpu or cuda")

@@ -1,9 +1,10 @@
 """What explaining all of SST's test sentences costs, from the recurrent layer alone to finished explanations."""
 
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import torch
+from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from whence._batches import batches, cut
@@ -11,23 +12,26 @@ from whence._explain import BATCH, explain
 from whence.data.sst import read_split
 from whence.methods.lrp import LRP
 from whence.models.bundled import load_any
+from whence.models.classifier import RecurrentClassifier
 from whence.speed.oracle import oracle_seconds
+from whence.speed.results import Figure
 from whence.speed.timing import interleaved, ratio
 from whence.threads import one_thread
 
 
-def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Any]:
+def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Figure]:
     """SST's test set by the bundled model: LRP by words, and all of `explain`, over the packed forward pass of the layer."""
     pipeline = load_any("sst-bilstm")
-    module: Any = pipeline.module
+    module = pipeline.module
+    assert isinstance(module, RecurrentClassifier)
     texts = [tree.tokens for tree in read_split(directory, "test")]
-    forwards: list[Any] = [forward for _, forward in batches(pipeline, [cut(pipeline, text) for text in texts], size=BATCH)]
+    forwards = [forward for _, forward in batches(pipeline, [cut(pipeline, text) for text in texts], size=BATCH)]
+    embedded = [(cast(Tensor, each.inputs), cast(Tensor, (each.kwargs or {})["lengths"])) for each in forwards]
 
     def packed() -> None:
         with torch.no_grad():
-            for each in forwards:
-                lengths = each.kwargs["lengths"]
-                module.encoder(pack_padded_sequence(each.inputs, lengths, batch_first=True, enforce_sorted=False))
+            for inputs, lengths in embedded:
+                module.encoder(pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False))
 
     def lrp() -> None:
         for each in forwards:
@@ -37,10 +41,10 @@ def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Any]:
         times = interleaved(
             {"forward": packed, "lrp": lrp, "explain": lambda: explain(pipeline, texts, target=0)}, "cpu", repeats
         )
-        rows = [each.inputs[n, :length] for each in forwards for n, length in enumerate(each.kwargs["lengths"].tolist())]
+        rows = [inputs[n, :length] for inputs, lengths in embedded for n, length in enumerate(lengths.tolist())]
         some = rows[:: max(1, len(rows) // 100)]
         oracle = oracle_seconds(module.encoder, module.head.weight, some)
-    found: dict[str, Any] = {"sentences": len(texts)}
+    found: dict[str, Figure] = {"sentences": len(texts)}
     found |= ratio("lrp_over_forward", times, "lrp", "forward") | ratio("explain_over_forward", times, "explain", "forward")
     if oracle is not None:  # by words, for the sentences picked are not of the average length
         words = sum(map(len, rows)) / sum(map(len, some)) * len(some)

@@ -5,9 +5,10 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
+
+from whence.speed.results import Figure
 
 
 def seconds(run: Callable[[], object], device: str) -> float:
@@ -32,7 +33,7 @@ def interleaved(runs: Mapping[str, Callable[[], object]], device: str, repeats: 
     return times
 
 
-def ratio(key: str, times: Mapping[str, Sequence[float]], above: str, below: str) -> dict[str, Any]:
+def ratio(key: str, times: Mapping[str, Sequence[float]], above: str, below: str) -> dict[str, Figure]:
     """The ratio of two medians under `key`, and under `key`_spread the quartiles of the ratios of all rounds."""
     quartiles = statistics.quantiles([a / b for a, b in zip(times[above], times[below], strict=True)], n=4)
     value = statistics.median(times[above]) / statistics.median(times[below])

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -143,7 +143,7 @@ def _record(
     *,
     seconds: float,
     vectors: Path | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "data": {"name": "SST", "sha256": digest(directory)},
         "level": "char" if isinstance(pipeline.tokenizer, CharacterTokenizer) else "word",
