@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from tests.models import BiLSTM, Tagger
 from tests.recurrent.test_paths import Case, close
 from whence import LRP, GradientXInput, SensitivityAnalysis, relevance
-from whence.experiments import speed
+from whence.speed import ratios
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 METHODS = [LRP(), LRP(delta=1.0), LRP(stabiliser="absorbed"), SensitivityAnalysis(), GradientXInput()]
@@ -76,11 +76,11 @@ def test_float32_on_the_gpu(method: LRP) -> None:
 )
 def test_triton_gives_the_references_relevance(cell: str, ragged: bool, sizes: tuple[int, int, int, int]) -> None:
     """In single precision against double; sizes where no sum lies so near to zero that rounding turns its sign."""
-    layer = pytest.importorskip("whence.recurrent.gpu.layer")
+    layer = pytest.importorskip("whence.recurrent.triton.layer")
     for method in (LRP(epsilon=0.1), LRP(epsilon=0.1, delta=0.7), LRP(epsilon=0.1, stabiliser="absorbed")):
         case = Case(cell, sizes, torch.float32, ragged=ragged).scaled(min(1.0, (60 / sizes[1]) ** 0.5)).cuda()
         exact = case.double()
-        mine, theirs = layer.TritonLayer(case.x, case.weights, case.states, case.lengths), exact.layer("reference")
+        mine, theirs = layer.TritonLayer(case.cell, case.x, case.weights, case.states, case.lengths), exact.layer("reference")
         close(mine.outputs(), theirs.outputs(), 1e-4)
         settings = {"direction": None, "by_step": False}
         swept = mine.relevance(case.r_outputs, case.r_states, method.rule, **settings)
@@ -96,18 +96,18 @@ def test_triton_gives_the_references_relevance(cell: str, ragged: bool, sizes: t
 def test_triton_with_one_direction_and_numbers_that_count_in_64_bits(
     cell: str, hidden: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layer = pytest.importorskip("whence.recurrent.gpu.layer")
+    layer = pytest.importorskip("whence.recurrent.triton.layer")
     for part in ("layer", "packed", "product"):
-        monkeypatch.setattr(importlib.import_module(f"whence.recurrent.gpu.{part}"), "LARGE", 0)
+        monkeypatch.setattr(importlib.import_module(f"whence.recurrent.triton.{part}"), "LARGE", 0)
     case = Case(cell, (5, hidden, 4, 3), torch.float32).one_way().cuda()
     exact, rule = case.double(), LRP(epsilon=0.1).rule
-    mine, theirs = layer.TritonLayer(case.x, case.weights, case.states, case.lengths), exact.layer("reference")
+    mine, theirs = layer.TritonLayer(case.cell, case.x, case.weights, case.states, case.lengths), exact.layer("reference")
     swept = mine.relevance(case.r_outputs, case.r_states, rule, direction=None, by_step=False)
     close(swept.x, theirs.relevance(exact.r_outputs, exact.r_states, rule, direction=None, by_step=False).x, 1e-4)
 
 
 def test_the_bench_measures_on_a_gpu_and_tells_what_it_was_busy_with() -> None:
-    found = speed.measure(speed.Case("lstm", 8, 3, 12), device="cuda", repeats=3)
+    found: Any = ratios.measure(ratios.Case("lstm", 8, 3, 12), device="cuda", repeats=3)
     assert found["path"] == "triton"
     assert {"pack", "product_kernel", "forward", "back"} <= set(found["lrp_kernels_ms"])
     assert 0 < sum(found["lrp_kernels_ms"].values()) < found["lrp_ms"]

@@ -14,7 +14,7 @@ from whence.data import download
 from whence.data.sst import SPLITS, find_sst, parse_tree, read_split, read_trees
 from whence.data.vectors import read_vectors
 from whence.errors import DataError
-from whence.recurrent.cache import kernel_folder
+from whence.recurrent.native.cache import kernel_folder
 
 
 def test_a_tree_is_a_sentence_and_its_phrases() -> None:

@@ -4,7 +4,7 @@ An elementwise activation needs no example: without one, a function is called on
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -217,7 +217,7 @@ EXAMPLES: dict[str, Example] = {
     "index_copy": lambda x: torch.zeros_like(x).index_copy(1, ORDER, x),
     "scatter": lambda x: torch.zeros_like(x).scatter(1, places(x), x),
     "index_put": lambda x: torch.zeros_like(x).index_put((torch.arange(len(x))[:, None], ORDER), x),
-    "reversed": lambda x: reversed(x.transpose(0, 1)).transpose(0, 1),
+    "reversed": lambda x: cast(Tensor, reversed(x.transpose(0, 1))).transpose(0, 1),
     "dropout1d": lambda x: F.dropout1d(x, training=False),
     "dropout2d": lambda x: F.dropout2d(x[:, None], training=False),
     "dropout3d": lambda x: F.dropout3d(x[:, None, None], training=False),

@@ -1,6 +1,7 @@
 """The arithmetic of the C kernels where it is delicate: sums that are exactly zero, and gates far out."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -67,7 +68,7 @@ def test_sums_that_are_zero_are_the_references(cell: str, method: LRP, dtype: to
 def test_gates_far_out_are_open_or_closed(cell: str, dtype: torch.dtype) -> None:
     """Sums of up to ±10⁴, beyond the largest exponent of either precision, and on both sides of float32's."""
     torch.manual_seed(0)
-    module = CELLS[cell].module(1, 8).to(dtype)
+    module: Any = CELLS[cell].module(1, 8).to(dtype)
     far = torch.tensor([1e4, -1e4, 720, -720, 87, -87, 89, -89, 30, -30, 10, -10], dtype=dtype)
     x = far.view(1, -1, 1)
     with torch.no_grad():

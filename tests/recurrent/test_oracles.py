@@ -122,7 +122,7 @@ def test_gru_by_hand_in_both_conventions(product: Product, delta: float, stabili
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize(("delta", "stabiliser"), SETTINGS)
 @pytest.mark.parametrize(("size", "steps"), [(1, 1), (3, 5)])
-def test_rnn(product: str, nonlinearity: str, delta: float, stabiliser: str, size: int, steps: int) -> None:
+def test_rnn(product: Product, nonlinearity: str, delta: float, stabiliser: Stabiliser, size: int, steps: int) -> None:
     torch.manual_seed(size + steps)
     model = Last(nn.RNN(size + 1, size, nonlinearity=nonlinearity, batch_first=True), size).double()
     x, h0 = torch.randn(2, steps, size + 1, dtype=torch.float64), torch.randn(1, 2, size, dtype=torch.float64)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -61,7 +61,7 @@ class Case:
 
         self.cell, rows = CELLS[cell], CELLS[cell].gates * hidden
         parts = [[numbers(rows, embedding), numbers(rows, hidden), numbers(rows), numbers(rows)] for _ in range(2)]
-        self.weights = [self.cell.weights(*(own if bias else own[:2]), has_biases=bias) for own in parts]
+        self.weights: list[Any] = [self.cell.weights(*(own if bias else own[:2]), has_biases=bias) for own in parts]
         self.x = numbers(steps, batch, embedding)
         self.states = [numbers(2, batch, hidden) for _ in self.cell.states]
         self.lengths = torch.linspace(steps, 1, batch).round().long() if ragged else None

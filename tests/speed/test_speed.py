@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import whence
 from whence.cli.bench import _drawn
@@ -13,7 +14,7 @@ from whence.speed.sst import whole_test_set
 
 
 def test_ratios_of_every_case() -> None:
-    found = speed(repeats=3, cases=[Case("lstm", 3, 4, 5), Case("gru", 1, 1, 3)])
+    found: Any = speed(repeats=3, cases=[Case("lstm", 3, 4, 5), Case("gru", 1, 1, 3)])
     for case in found["cases"]:
         assert case["path"] in ("reference", "plain", "compiled")
         for key in ("lrp_over_forward", "lrp_over_gradient", "all_classes_over_one", "relevance_over_prediction"):
@@ -31,7 +32,7 @@ def test_how_time_and_memory_grow() -> None:
 
 
 def test_the_whole_test_set(sst: Path) -> None:
-    whole = whole_test_set(sst, repeats=2)
+    whole: Any = whole_test_set(sst, repeats=2)
     assert whole["sentences"] == 2210 and whole["lrp_over_forward"] > 0
 
 

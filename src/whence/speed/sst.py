@@ -1,16 +1,15 @@
 """What explaining all of SST's test sentences costs, from the recurrent layer alone to finished explanations."""
 
 from pathlib import Path
-from typing import cast
 
 import torch
-from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from whence._batches import batches, cut
 from whence._explain import BATCH, explain
 from whence.data.sst import read_split
 from whence.methods.lrp import LRP
+from whence.methods.method import Question
 from whence.models.bundled import load_any
 from whence.models.classifier import RecurrentClassifier
 from whence.speed.oracle import oracle_seconds
@@ -26,7 +25,7 @@ def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Figure]:
     assert isinstance(module, RecurrentClassifier)
     texts = [tree.tokens for tree in read_split(directory, "test")]
     forwards = [forward for _, forward in batches(pipeline, [cut(pipeline, text) for text in texts], size=BATCH)]
-    embedded = [(cast(Tensor, each.inputs), cast(Tensor, (each.kwargs or {})["lengths"])) for each in forwards]
+    embedded = [(each.predict().tensors[0], each.kwargs["lengths"]) for each in forwards]
 
     def packed() -> None:
         with torch.no_grad():
@@ -35,7 +34,7 @@ def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Figure]:
 
     def lrp() -> None:
         for each in forwards:
-            LRP().relevance(each, 0, by_step=True)
+            LRP().answer(each, Question(0, by_step=True))
 
     with one_thread():
         times = interleaved(

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from whence.cache import cache_home
+
 
 class Folder(NamedTuple):
     """Where kernels are kept; the reason is set where the folder is temporary."""
@@ -33,12 +35,6 @@ def kernel_folder() -> Folder:
         return Folder(_temporary_folder(), f"others can write to {foreign[0]}") if foreign else Folder(path)
     except (OSError, RuntimeError, ValueError) as error:  # no home directory, no write permission, or a file in its place
         return Folder(_temporary_folder(), str(error))
-
-
-def cache_home() -> Path:
-    """The user's cache; the XDG specification says to ignore a relative XDG_CACHE_HOME."""
-    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return given if given.is_absolute() else Path.home() / ".cache"
 
 
 def is_our_file(path: Path) -> bool:
