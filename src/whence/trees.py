@@ -1,6 +1,6 @@
 """Nested tuples, lists and dicts of tensors, as models take and return them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -9,16 +9,25 @@ from torch import Tensor
 
 def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
     """`function` applied to every leaf of nested tuples, lists and dicts; the structure stays."""
+    return rebuilt(tree, [function(leaf) for leaf in leaves_of(tree)])
+
+
+def rebuilt(tree: Any, leaves: Iterable[object]) -> Any:
+    """The same structure with other leaves, given in the order of `leaves_of`."""
+    return _filled(tree, iter(leaves))
+
+
+def _filled(tree: Any, leaves: Iterator[object]) -> Any:
     if isinstance(tree, tuple) and not isinstance(tree, torch.Size):
-        items = [mapped(function, item) for item in tree]  # pyright: ignore[reportUnknownVariableType]
+        items = [_filled(item, leaves) for item in tree]  # pyright: ignore[reportUnknownVariableType]
         if hasattr(tree, "_fields"):
             return type(tree)(*items)
         return type(tree)(items)  # also the named results of torch.max and similar functions
     if isinstance(tree, list):
-        return [mapped(function, item) for item in tree]  # pyright: ignore[reportUnknownVariableType]
+        return [_filled(item, leaves) for item in tree]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(tree, dict):
-        return {key: mapped(function, item) for key, item in tree.items()}  # pyright: ignore[reportUnknownVariableType]
-    return function(tree)
+        return {key: _filled(item, leaves) for key, item in tree.items()}  # pyright: ignore[reportUnknownVariableType]
+    return next(leaves)
 
 
 def leaves_of(tree: object) -> list[Any]:

@@ -10,7 +10,8 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from whence.recurrent.weights import by_layer, lstm_weights
+from whence.recurrent.lstm.weights import lstm_weights
+from whence.recurrent.weights import by_layer
 
 TESTS = Path(__file__).parents[3] / "tests"  # only in a checkout
 

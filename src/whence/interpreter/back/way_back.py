@@ -1,6 +1,6 @@
 """The way back: relevance from the score through every step to the inputs, with a ledger of what stopped on the way."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
@@ -40,7 +40,7 @@ class WayBack:
         self.biases: dict[Value, Tensor | None] = {}
         self._users: Counter[Value] | None = None
         self._columns_of: dict[Value, Tensor | None] = {}
-        self._arriving: defaultdict[Value, Arriving] = defaultdict(Arriving)
+        self._arriving: dict[Value, Arriving] = {}
         self._count_sums()
 
     def _count_sums(self) -> None:
@@ -106,7 +106,8 @@ class WayBack:
         # behind a change of precision relevance arrives in the other one; what only passes a cast need not be rounded to it
         is_cast = value.step is not None and value.step.rule.casts
         given = Arriving(*(each if each is None or is_cast else each.to(value.tensor.dtype) for each in (r, q, s)))
-        self._arriving[value] += given
+        known = self._arriving.get(value)
+        self._arriving[value] = given if known is None else _sum(known, given)
         if self.audit:
             self._note(step, -self.samples.totals(self.held(value, given), value))
 
@@ -204,6 +205,12 @@ class WayBack:
     def _note(self, step: Step, totals: Tensor) -> None:
         layer = step.layer or f"{resolve_name(step.function) or step.name} in the model itself"
         self.gaps[layer] = self.gaps[layer] + totals if layer in self.gaps else totals
+
+
+def _sum(one: Arriving, other: Arriving) -> Arriving:
+    """What arrived from two users of a value."""
+    pairs = zip(one, other, strict=True)
+    return Arriving(*(b if a is None else a if b is None else a + b for a, b in pairs))
 
 
 def required_steps(trace: Trace, start: Value) -> set[Step]:

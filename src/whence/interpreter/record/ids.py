@@ -37,15 +37,15 @@ class Ids:
         self.owners: list[Tensor | None] = [None] * len(ids)  # the sample number of each row, where bags tell
         self._vectors: list[Tensor | None] = [None] * len(ids)
         self._originals = [None if each is None else each.detach().clone() for each in ids]
-        self._origins: dict[int, Origin] = {}
+        self.origins: dict[int, Origin] = {}  # by id() of a tensor of ids
         for number, each in enumerate(ids):
             if each is not None:
                 places = torch.arange(each.numel(), device=each.device).view(each.shape)
-                self._origins[id(each)] = Origin(each, number, places)
+                self.origins[id(each)] = Origin(each, number, places)
 
     def origin_of(self, thing: object) -> Origin | None:
         """Where a tensor of ids came from; None for anything else."""
-        origin = self._origins.get(id(thing))
+        origin = self.origins.get(id(thing))
         return origin if origin is not None and origin.tensor is thing else None
 
     def requested(
@@ -112,7 +112,7 @@ class Ids:
                 again = function(type(args[0])(moved) if is_joined else moved[0], *args[1:], **kwargs)
                 places = [each for each in tensors_of(again) if not each.is_floating_point() and each.dtype != torch.bool]
         for each, own in zip(whole, places, strict=True):
-            self._origins[id(each)] = Origin(each, min(numbers), own)
+            self.origins[id(each)] = Origin(each, min(numbers), own)
 
     def _places(self, tensor: Tensor) -> Tensor | None:
         origin = self.origin_of(tensor)

@@ -21,20 +21,15 @@ def leave(result: Any) -> Any:
 
 
 class Layers:
-    """A stack of the running layers' names; `current` is the innermost one, "" for the model itself."""
+    """A stack of the running layers' names: the last of `running` is the innermost one, "" the model itself."""
 
     def __init__(self, model: nn.Module, *, kept: str | None = None) -> None:
         self.outputs: list[Any] = []  # what the layer named `kept` gave, call by call, as `snapshot` shows it
         self.snapshot: Callable[[Any], Any] = leave
         self._kept = next((module for name, module in model.named_modules() if kept is not None and name == kept), None)
         self._names = {id(module): name for name, module in model.named_modules()}
-        self._running: list[str] = [""]
+        self.running: list[str] = [""]
         self._thread = threading.get_ident()
-
-    @property
-    def current(self) -> str:
-        """The innermost running layer."""
-        return self._running[-1]
 
     @contextmanager
     def watched(self) -> Generator[None]:
@@ -61,11 +56,11 @@ class Layers:
 
     def _enter(self, module: nn.Module, args: Any) -> None:
         if threading.get_ident() == self._thread:
-            self._running.append(self._names.get(id(module), self.current))
+            self.running.append(self._names.get(id(module), self.running[-1]))
 
     def _leave(self, module: nn.Module, args: Any, result: Any) -> None:
         if threading.get_ident() == self._thread:
-            self._running.pop()
+            self.running.pop()
 
     def _keep(self, module: nn.Module, args: Any, result: Any) -> None:
         if threading.get_ident() == self._thread:

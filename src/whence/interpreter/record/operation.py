@@ -67,6 +67,11 @@ class Table(dict[str, Operation]):
                 self[operation.name] = operation
             self.operators |= dict.fromkeys(operators, operations[0].name)
 
+    def find(self, function: Function) -> Operation:
+        """What is known of a function; one that is not in the table has a name alone."""
+        name = self.name_of(function)
+        return self.get(name) or Operation(name)
+
     def name_of(self, function: Function) -> str:
         """The name under which a function, its method, its operator and its in-place form are looked up."""
         name: str = getattr(function, "__name__", repr(function))
@@ -74,17 +79,13 @@ class Table(dict[str, Operation]):
             return getattr(getattr(function, "__self__", None), "__name__", name)
         return self.operators.get(name) or (name if name.startswith("__") else name.strip("_"))
 
-    def find(self, function: Function) -> Operation:
-        """What is known of a function; one that is not in the table has a name alone."""
-        name = self.name_of(function)
-        return self.get(name) or Operation(name)
-
-    def is_in_place(self, function: Function, kwargs: Mapping[str, Any]) -> bool:
-        """Whether a call writes its result into its first argument: `add_`, `+=`, `inplace=True`, `y[i] = x`."""
+    def spelling(self, function: Function) -> tuple[Operation, bool]:
+        """What is known of a function, and whether this spelling writes into its first argument: `add_`, `+=`, `y[i] = x`."""
         name: str = getattr(function, "__name__", "")
         ends = name.endswith("_") and not name.endswith("__")
         augments = name.startswith("__i") and f"__{name[3:]}" in self.operators  # __iadd__ beside __add__
-        return ends or augments or bool(kwargs.get("inplace")) or self.find(function).writes
+        operation = self.find(function)
+        return operation, ends or augments or operation.writes
 
 
 # Names under which PyTorch's functions take operands that are otherwise given by position.

@@ -15,8 +15,8 @@ from whence.interpreter.record.ids import Ids
 from whence.interpreter.record.layers import Layers
 from whence.interpreter.record.operation import Function, Operation, Table, positional
 from whence.interpreter.record.refusal import NoRule, Refused, Unruled, first_line, no_rule, place
-from whence.interpreter.record.step import Arguments, Rule, Step, Trace, Value, values_of
-from whence.trees import leaves_of, mapped, tensors_of
+from whence.interpreter.record.step import Arguments, Rule, Step, Trace, Value
+from whence.trees import leaves_of, mapped, rebuilt, tensors_of
 
 
 class Recorder(TorchFunctionMode):
@@ -83,47 +83,58 @@ class Recorder(TorchFunctionMode):
         """The error for a call that the model can make, but that could not be recorded."""
         if maybe_current_level() is not None or any(isinstance(leaf, Tensor) and leaf.is_nested for leaf in leaves):
             return NoRuleError(
-                f"{resolve_name(func) or self._table.name_of(func)} ({place(self._layers.current)}) is inside torch.func's "
+                f"{resolve_name(func) or self._table.name_of(func)} ({place(self._layers.running[-1])}) is inside torch.func's "
                 "vmap, grad or jvp, or works on nested tensors: there, calls cannot be followed; write that part without, or "
                 "use method=whence.GradientXInput()"
             )
         return no_rule(
-            func, self._layers.current, f"the model can make this call, but recording it failed: {first_line(error)}"
+            func, self._layers.running[-1], f"the model can make this call, but recording it failed: {first_line(error)}"
         )
 
     def _follow(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make a call and put it on the record, if it has anything to do with the explained inputs."""
-        operation = self._table.find(func)
+        operation, is_in_place = self._table.spelling(func)
         if operation.reads == "form":
             return func(*args, **kwargs)
-        if self.ids is not None and (look_up := self.ids.requested(operation, func, args, kwargs)) is not None:
-            return self.ids.answer(look_up, self)
-        args, kwargs = positional(args, kwargs)
+        if operation.look_up is not None and self.ids is not None:
+            look_up = self.ids.requested(operation, func, args, kwargs)
+            if look_up is not None:
+                return self.ids.answer(look_up, self)
+        if kwargs:
+            args, kwargs = positional(args, kwargs)
         if operation.reads_like:
             args = (args[0], *(torch.empty_like(arg) if isinstance(arg, Tensor) else arg for arg in args[1:]))
-        tensors = tensors_of((args, kwargs))
+        leaves = leaves_of((args, kwargs))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         is_known = any(self.value_of(tensor) for tensor in tensors)
         if operation.reads == "nothing" or not (is_known or self._feeds_constants(operation, tensors)):
             self._refuse_stale(func, tensors)
-            return self._plain(operation, func, args, kwargs)
+            return self._plain(operation, func, args, kwargs, tensors)
         if kwargs.get("out") is not None:
-            raise no_rule(func, self._layers.current, "it writes into a given tensor; use its result instead")
-        if self._table.is_in_place(func, kwargs):
+            raise no_rule(func, self._layers.running[-1], "it writes into a given tensor; use its result instead")
+        if is_in_place or kwargs.get("inplace"):
             return self._in_place(operation, func, args, kwargs)
         rewrite = operation.rewrite or self._apart(operation, args)
         if rewrite is not None:
             return self._rewritten(func, rewrite, args, kwargs)
         if operation.rule is None:
-            result = self._plain(operation, func, args, kwargs)
+            result = self._plain(operation, func, args, kwargs, tensors)
             is_constant = operation.makes_constant and not any(self.value_of(leaf) for leaf in leaves_of((args[1:], kwargs)))
             if is_constant or any(result is arg for arg in args) or not self._carries(func, result):
                 return result
-        return self._record(operation, func, args, kwargs)
+        return self._record(operation, func, args, kwargs, leaves)
 
-    def _plain(self, operation: Operation, func: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _plain(
+        self,
+        operation: Operation,
+        func: Function,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        tensors: Sequence[Tensor],
+    ) -> Any:
         """Make a call without recording it; token ids are followed through it."""
         result = func(*args, **kwargs)
-        if self.ids is not None:
+        if self.ids is not None and any(id(tensor) in self.ids.origins for tensor in tensors):
             self.ids.follow(operation, func, args, kwargs, result)
         return result
 
@@ -144,10 +155,10 @@ class Recorder(TorchFunctionMode):
         """Whether the result of a call without a rule holds new real numbers; shapes and comparisons do not."""
         leaves = leaves_of(result)
         if any(isinstance(leaf, (float, complex, np.ndarray)) for leaf in leaves):
-            raise no_rule(func, self._layers.current, "numbers leave the tensors here, and relevance cannot follow")
+            raise no_rule(func, self._layers.running[-1], "numbers leave the tensors here, and relevance cannot follow")
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         if any(tensor.is_complex() or tensor.is_quantized for tensor in tensors):
-            raise no_rule(func, self._layers.current, "complex and quantised numbers carry no relevance")
+            raise no_rule(func, self._layers.running[-1], "complex and quantised numbers carry no relevance")
         return any(tensor.is_floating_point() for tensor in tensors)
 
     def _rewritten(self, func: Function, rewrite: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -155,16 +166,20 @@ class Recorder(TorchFunctionMode):
             with self:
                 return rewrite(*args, **kwargs)
         except NoRule as reason:
-            raise no_rule(func, self._layers.current, str(reason)) from None
+            raise no_rule(func, self._layers.running[-1], str(reason)) from None
 
-    def _record(self, operation: Operation, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        tensors, always = tensors_of((args, kwargs)), operation.weighs == "always"
+    def _record(
+        self, operation: Operation, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: Sequence[Any]
+    ) -> Any:
+        tensors, always = [leaf for leaf in leaves if isinstance(leaf, Tensor)], operation.weighs == "always"
         self._refuse_stale(func, tensors)
         if always or not any(self.value_of(tensor) for tensor in tensors):
             self._keep_constant(next(tensor for tensor in tensors if always or not self.is_trained(tensor)))
-        arguments = mapped(self._kept, (args, kwargs))
+        kept = [self._kept(leaf) for leaf in leaves]
+        arguments: Arguments = rebuilt((args, kwargs), kept)
         rule = self._rule(operation, arguments)
-        step = Step(rule, operation.name, self._layers.current, func, arguments, values_of(arguments))
+        step = Step(rule, operation.name, self._layers.running[-1], func, arguments, kept)
+        step.inputs = tuple(dict.fromkeys(leaf for leaf in kept if isinstance(leaf, Value)))
         step.is_trained, step.product = self.is_trained, self.product
         try:
             result = step.rule.run(step)
@@ -191,24 +206,19 @@ class Recorder(TorchFunctionMode):
 
     def _recorded(self, step: Step, result: Any) -> Any:
         """Put a step's result on the record, and give the model plain tensors of it."""
-        outputs: list[Value] = []
         is_live = any(value.is_live for value in step.inputs)
-
-        def out(leaf: Any) -> Any:
-            if not isinstance(leaf, Tensor) or not leaf.is_floating_point():
-                return leaf
-            plain = leaf.detach()
-            value = Value(plain, step, is_live=is_live)
-            value.is_gate, value.in_sum = step.rule.is_gate(step), step.rule.continues_sum(step)
-            outputs.append(value)
-            self._keep(plain, value)
-            return plain
-
-        result = mapped(out, result)
+        is_gate, in_sum = step.rule.is_gate(step), step.rule.continues_sum(step)
+        plain: list[Any] = [result] if isinstance(result, Tensor) else leaves_of(result)
+        outputs: list[Value] = []
+        for n, leaf in enumerate(plain):
+            if isinstance(leaf, Tensor) and leaf.is_floating_point():
+                plain[n] = leaf.detach()
+                outputs.append(Value(plain[n], step, is_live, is_gate, in_sum))
+                self._keep(plain[n], outputs[-1])
         step.outputs = tuple(outputs)
         if outputs:  # whole numbers are choices, not values
             self.trace.steps.append(step)
-        return result
+        return plain[0] if isinstance(result, Tensor) else rebuilt(result, plain)
 
     def _in_place(self, operation: Operation, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The same call out of place, then its result written over its first argument, which takes its place on record."""
@@ -217,24 +227,24 @@ class Recorder(TorchFunctionMode):
         is_live = any(value is not None and value.is_live for value in (self.value_of(target), *contents))
         if not is_live or (operation.erases and not any(contents)):
             if self._is_part(target):
-                raise no_rule(func, self._layers.current, "it changes part of a tensor in place; use y[...] = 0 or a copy")
+                raise no_rule(func, self._layers.running[-1], "it changes part of a tensor in place; use y[...] = 0 or a copy")
             self._forget_aliases(target)  # nothing but constants in it from now on
             del self._storages[target.untyped_storage().data_ptr()]
             return func(*args, **kwargs)
         function = func if kwargs.get("inplace") else operation.out_of_place or getattr(Tensor, operation.name, None)
         kwargs = {key: value for key, value in kwargs.items() if key != "inplace"}
         if function is None or not operation.has_rule:
-            raise no_rule(func, self._layers.current, "it changes a tensor in place")
+            raise no_rule(func, self._layers.running[-1], "it changes a tensor in place")
         if operation.writes:
             self._restore(target, args[1], args[2])
         rewrite = operation.rewrite or self._apart(operation, args[:2])
         if rewrite is None:
-            result = self._record(operation, function, args, kwargs)
+            result = self._record(operation, function, args, kwargs, leaves_of((args, kwargs)))
         else:
             result = self._rewritten(func, rewrite, args, kwargs)
         value = self.value_of(result)
         if value is None or result.shape != target.shape:
-            raise no_rule(func, self._layers.current, "it changes the shape of a tensor in place")
+            raise no_rule(func, self._layers.running[-1], "it changes the shape of a tensor in place")
         self._forget_aliases(target)
         target.copy_(result)
         self._changed[target.untyped_storage().data_ptr()] = target
@@ -275,7 +285,7 @@ class Recorder(TorchFunctionMode):
         unknown = (t for t in strangers if t.is_floating_point() and t.numel())
         if any(tensor.untyped_storage().data_ptr() in self._storages for tensor in unknown):
             reason = "its argument is a view of a tensor that was changed in place; use a copy"
-            raise no_rule(func, self._layers.current, reason)
+            raise no_rule(func, self._layers.running[-1], reason)
 
     def _keep_constant(self, tensor: Tensor) -> None:
         if self.value_of(tensor) is None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from whence.equations import Product, Rules
-from whence.trees import leaves_of, mapped
+from whence.trees import rebuilt
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 FanIn = float | Tensor
@@ -47,6 +47,7 @@ class Step:
     layer: str
     function: Callable[..., Any]
     arguments: Arguments
+    leaves: Sequence[Any]  # of the arguments, in order
     inputs: tuple[Value, ...] = ()
     outputs: tuple[Value, ...] = ()  # the floating-point tensors of the result
     saved: Any = None  # what the rule keeps for the way back
@@ -56,14 +57,14 @@ class Step:
     def again(self, stand_in: Callable[[Value], Any], constant: Callable[[Tensor], Any] | None = None) -> Any:
         """Make the call again with stand-ins for its values and, where given, for its constant float tensors."""
 
-        def replace(leaf: object) -> object:
+        def replaced(leaf: object) -> object:
             if isinstance(leaf, Value):
                 return stand_in(leaf)
             if constant is not None and isinstance(leaf, Tensor) and leaf.is_floating_point():
                 return constant(leaf)
             return leaf
 
-        args, kwargs = mapped(replace, self.arguments)
+        args, kwargs = rebuilt(self.arguments, [replaced(leaf) for leaf in self.leaves])
         return self.function(*args, **kwargs)
 
 
@@ -78,14 +79,9 @@ class Trace:
         """Break the references between values and steps, so that memory is freed now and not by the garbage collector."""
         for step in self.steps:
             step.rule.release(step)
-            step.inputs = step.outputs = ()
+            step.inputs = step.outputs = step.leaves = ()
             step.arguments, step.saved, step.is_trained = ((), {}), None, bool
         self.steps.clear()
-
-
-def values_of(arguments: Arguments) -> tuple[Value, ...]:
-    """The recorded values among a call's arguments, in order, each once."""
-    return tuple(dict.fromkeys(leaf for leaf in leaves_of(arguments) if isinstance(leaf, Value)))
 
 
 class MixedSamplesError(Exception):
@@ -130,15 +126,6 @@ class Arriving(NamedTuple):
     r: Tensor | None = None
     q: Tensor | None = None
     s: Tensor | None = None
-
-    def __add__(self, other: object) -> "Arriving":
-        assert isinstance(other, Arriving)
-        return Arriving(*(plus(mine, theirs) for mine, theirs in zip(self, other, strict=True)))
-
-
-def plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """a + b, where None is nothing."""
-    return b if a is None else a if b is None else a + b
 
 
 class Back(Protocol):

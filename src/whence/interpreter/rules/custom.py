@@ -11,7 +11,7 @@ from whence.errors import InputError
 from whence.interpreter.record.graph import graph_of
 from whence.interpreter.record.step import Arriving, Back, MixedSamplesError, Owners, Rule, Step, Value
 from whence.interpreter.rules.table import TABLE
-from whence.trees import mapped
+from whence.trees import rebuilt
 
 
 class Call(NamedTuple):
@@ -37,7 +37,7 @@ class Custom(Rule):
     def run(self, step: Step) -> Any:
         with torch.no_grad():
             result = super().run(step)
-        args, kwargs = mapped(lambda leaf: leaf.tensor if isinstance(leaf, Value) else leaf, step.arguments)
+        args, kwargs = rebuilt(step.arguments, [leaf.tensor if isinstance(leaf, Value) else leaf for leaf in step.leaves])
         step.saved = Call(step.function, args, dict(kwargs), result)
         return result
 

@@ -11,7 +11,7 @@ from whence.interpreter.record.graph import Graph, graph_of
 from whence.interpreter.record.refusal import NoRule, Refused
 from whence.interpreter.record.step import Arriving, Back, FanIn, Owners, Rule, Step, Value
 from whence.interpreter.rules.moves import Carry
-from whence.trees import floats_of, leaves_of
+from whence.trees import floats_of
 
 
 class Routing(Rule):
@@ -96,7 +96,7 @@ class Routing(Rule):
         return isinstance(step.saved, Graph) and (
             self.fills
             or any(not value.is_live for value in step.inputs)
-            or any(isinstance(leaf, Tensor) and leaf.is_floating_point() for leaf in leaves_of(step.arguments))
+            or any(isinstance(leaf, Tensor) and leaf.is_floating_point() for leaf in step.leaves)
         )
 
     def _moved(self, step: Step, owners: Owners) -> list[Tensor]:
