@@ -16,7 +16,7 @@ import torch, triton
 from triton.backends.compiler import GPUTarget
 from whence import LRP
 from whence.recurrent.cells import CELLS
-from whence.recurrent.triton import layer, packed, parts, product
+from whence.recurrent.triton import layer, packed, product, split
 from whence.recurrent.weights import by_layer
 
 cell, hidden, batch, kind, memory = sys.argv[1], *map(int, sys.argv[2:])
@@ -42,7 +42,7 @@ layer.processors = lambda device: 132
 cell = CELLS[cell]
 own = cell.triton()
 packed.pack, product.product_kernel = Compiled(packed.pack), Compiled(product.product_kernel)
-parts.halve = Compiled(parts.halve)
+split.split_kernel = Compiled(split.split_kernel)
 own.forward, own.back = Compiled(own.forward), Compiled(own.back)
 with torch.no_grad():
     made = cell.module(12, hidden, bidirectional=True)
@@ -63,6 +63,6 @@ def test_kernels_compile(cell: str, hidden: int, batch: int, kind: int, memory: 
     done = subprocess.run(given, env={**os.environ, "TRITON_INTERPRET": "0"}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)
-    assert set(found) - {"halve"} == {"pack", "product_kernel", "forward", "back"}
+    assert set(found) - {"split_kernel"} == {"pack", "product_kernel", "forward", "back"}
     assert all(shared <= memory for each in found.values() for shared, _ in each)
     assert found["product_kernel"][0][1] == (kind == 90)  # Hopper's own tensor cores

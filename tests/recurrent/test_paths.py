@@ -255,7 +255,9 @@ def test_triton_keeps_small_numbers_apart_from_large_ones(cell: str, hidden: int
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("hidden", [6, 70])
 @pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:invalid value")
-def test_numbers_that_halves_would_lose_take_another_path(cell: str, hidden: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_triton_is_not_used_where_a_float16_split_would_lose_small_numbers(
+    cell: str, hidden: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Such as one huge unit of a first state, or a feature in units of its own, beside ordinary ones; and NaN."""
     gpu_layer()
     monkeypatch.setattr(dispatch, "path", lambda *_, **__: dispatch.Path("triton", ""))
@@ -294,25 +296,25 @@ def test_triton_keeps_a_huge_unit_of_a_first_state_apart_in_small_layers(cell: s
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("size", [1, 7, 300])
-def test_numbers_in_halves(size: int) -> None:
+def test_triton_numbers_split_into_float16_parts(size: int) -> None:
     gpu_layer()
-    parts = importlib.import_module("whence.recurrent.triton.parts")
+    split = importlib.import_module("whence.recurrent.triton.split")
     generator = torch.Generator().manual_seed(size)
     numbers = torch.randn(7, size, generator=generator) * torch.tensor([1.0, 1e-3, 1e30, 1e-25, 3e4, 0.0, 1.0])[:, None]
     numbers[6, -1] = torch.inf
-    made, scale = parts.halved(numbers)
+    made, scale = split.split_float16(numbers)
     assert made.shape[-1] % 8 == 0
     assert (made[..., size:] == 0).all()
     joined = (made.double().sum(0) * scale.double()[:, None])[:, :size]
     largest = numbers[:6].abs().amax(-1, keepdim=True).double()
     assert ((joined[:6] - numbers[:6].double()).abs() <= 2**-23 * numbers[:6].abs() + 2**-38 * largest).all()
-    assert joined[6, -1].isnan()  # seen, where one would look for an infinity
-    filled, scale = parts.halved(numbers[:2], 304, least=1.0)
+    assert joined[6, -1].isnan()  # an infinity does not pass unseen
+    filled, scale = split.split_float16(numbers[:2], 304, least=1.0)
     assert filled.shape == (2, 2, 304)
     assert (scale >= 2**-15).all()
 
 
-def test_triton_computes_in_single_precision_what_comes_in_half_of_it() -> None:
+def test_triton_computes_bfloat16_inputs_in_float32() -> None:
     case = Case("lstm", (5, 7, 4, 3), torch.bfloat16)
     layer = case.layer("triton")
     swept = layer.relevance(case.r_outputs, case.r_states, LRP(epsilon=0.1).rule, direction=None, by_step=False)

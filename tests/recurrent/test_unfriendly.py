@@ -118,7 +118,7 @@ def test_what_is_written_over_later_changes_nothing(layer: str, what: str, setti
 
 @pytest.mark.parametrize("target", [0, "all"])
 @pytest.mark.parametrize("steps", [1, 3])
-def test_a_single_sample_by_step_has_balanced_books(target: Any, steps: int) -> None:
+def test_a_single_sample_by_step_balances(target: Any, steps: int) -> None:
     model = Loop("lstm").double()
     model.cell = nn.LSTM(5, 4, batch_first=True).double()
     model.forward = lambda x: model.head(model.cell(x)[0][:, -1])  # type: ignore[method-assign]

@@ -34,7 +34,7 @@ def test_nothing_is_said_against_the_kernels_where_they_can_run(monkeypatch: pyt
 @pytest.mark.usefixtures("fine_gpu")
 def test_what_is_said_against_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dispatch._against_triton(LSTM, WEIGHTS, X.double(), 2) == "the Triton kernels compute in float32"
-    needed = dispatch.programs_that_meet(300, 2)
+    needed = dispatch.concurrent_programs(300, 2)
     assert needed == 38
     assert dispatch._against_triton(LSTM, WIDE, X, 1) is None
     assert (

@@ -17,7 +17,7 @@ from whence.recurrent.directions import DirectionsLayer
 from whence.recurrent.layer import Layer, SweptLayer
 from whence.recurrent.native.compiled import PRECISIONS, is_off
 from whence.recurrent.native.layer import NativeLayer, kernels
-from whence.recurrent.triton.grid import grid_for, processors, programs_that_meet
+from whence.recurrent.triton.grid import concurrent_programs, grid_for, processors
 from whence.recurrent.weights import Weights, tensors
 
 LARGEST_STATE, LARGEST_SUM = 2.0**10, 2.0**18  # 2⁻⁴⁰ of these is negligible beside 1
@@ -70,7 +70,7 @@ def _against_triton(cell: Cell, weights: Weights, x: Tensor, directions: int) ->
     reason = _against_gpu(x.device)
     if reason is not None:
         return reason
-    needed, found = programs_that_meet(weights.hidden_size, directions), processors(x.device)
+    needed, found = concurrent_programs(weights.hidden_size, directions), processors(x.device)
     return (
         f"{needed} programs would have to run at the same time, and the GPU has {found} processors" if needed > found else None
     )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Packing(NamedTuple):
-    """Where each row of PyTorch's packed data stands in a (T, B, ·) tensor."""
+    """The place of every row of PyTorch's packed data in a (T, B, ·) tensor."""
 
     step: Tensor  # (rows,)
     sample: Tensor  # (rows,)
@@ -45,7 +45,7 @@ def reverse(padded: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def running(steps: int, batch: int, lengths: Tensor | None) -> list[int]:
-    """How many sequences are still going on at every step; they are sorted by length, longest first."""
+    """How many sequences are still running at every step; they are sorted by length, longest first."""
     if lengths is None:
         return [batch] * steps
     return (torch.arange(steps, device=lengths.device)[:, None] < lengths).sum(1).tolist()

@@ -1,4 +1,4 @@
-"""What the sweeps of all recurrent layers share: their result, and the weighted rule applied to one sum of a step."""
+"""What the references of all cells share: their result, the rules with an account of what is absorbed, and ended sequences."""
 
 from typing import NamedTuple
 
@@ -9,17 +9,17 @@ from whence.equations import Rules, absorbed_by_bias, absorbed_by_stabiliser, co
 
 
 class Swept(NamedTuple):
-    """Where the relevance of one direction of one layer went. K targets at once."""
+    """Where the relevance of one direction of one layer went, for K targets."""
 
     x: Tensor  # (K, T, B, E)
-    states: tuple[Tensor, ...]  # (K, B, ·) each, the initial states'
+    states: tuple[Tensor, ...]  # (K, B, ·) each, of the initial states
     bias: Tensor  # (K, B)
     stabiliser: Tensor  # (K, B)
-    carried: tuple[Tensor, ...] = ()  # (K, T + 1, B, ·) each, the states' before every step and after the last, where asked for
+    carried: tuple[Tensor, ...] = ()  # (K, T + 1, B, ·) each, of the states before every step and after the last
 
 
-class Books:
-    """The rules with their account of what biases and the stabiliser absorb, summed per sample (K, B)."""
+class Ledger:
+    """Applies the rules and adds up what biases and the stabiliser absorb, per sample (K, B)."""
 
     def __init__(self, rule: Rules, like: Tensor) -> None:
         self.rule = rule
@@ -43,12 +43,12 @@ class Books:
 
 
 def activity(steps: int, lengths: Tensor | None) -> Tensor | None:
-    """Where sequences are still going on (T, B, 1); None when all have the same length."""
+    """Which sequences are still running at every step (T, B, 1); None when all have the same length."""
     if lengths is None:
         return None
     return (torch.arange(steps, device=lengths.device)[:, None] < lengths)[..., None]
 
 
 def split_ended(r: Tensor, active: Tensor | None) -> tuple[Tensor, Tensor | float]:
-    """The relevance of a state (K, B, ·) that goes through the step, and that of ended sequences, which only waits."""
+    """Split the relevance of a state (K, B, ·): that of running sequences, and that of ended ones, which skips the step."""
     return (r, 0.0) if active is None else (r * active, r * ~active)

@@ -16,7 +16,7 @@ from whence.recurrent.weights import Weights, by_layer
 
 
 class RecurrentCall(NamedTuple):
-    """A recurrent call in one form, whatever its spelling. `to_steps` brings its input to (T, B, E), `from_steps` back."""
+    """A recurrent call, over a sequence or of a single cell. `to_steps` brings its input to (T, B, E), `from_steps` back."""
 
     data: Any
     states: tuple[Any, ...]  # (layers · directions, B, ·) each; without the first axis for a single cell
@@ -43,7 +43,7 @@ class RecurrentCall(NamedTuple):
 
 def read_sequence(cell: Cell, *args: Any) -> RecurrentCall:
     """torch.lstm, torch.gru, torch.rnn_tanh or torch.rnn_relu, with a padded or a packed input."""
-    is_packed = isinstance(args[3], (list, tuple))  # the weights stand one place later, behind the batch sizes
+    is_packed = isinstance(args[3], (list, tuple))  # the batch sizes come first, so the weights come one place later
     data, batch_sizes, rest = (args[0], args[1], args[2:]) if is_packed else (args[0], None, args[1:])
     states, flat, has_biases, count, dropout, train, bidirectional = rest[:7]
     if train and dropout > 0:

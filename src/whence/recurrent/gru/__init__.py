@@ -1,1 +1,1 @@
-"""The GRU: forward with a tape, and the relevance sweep over it."""
+"""The GRU: what it is (cell.py), its reference, and its compiled (steps.c) and Triton paths."""

@@ -1,35 +1,35 @@
 # pyright: basic
-"""The steps of a GRU layer in Triton, forward and back; what they compute is written in reference.py, as factors in steps.c.
+"""The steps of a GRU layer in Triton, forward and back; reference.py has the formulas, steps.c the same as factors.
 
-The tape holds for every step  (1 − z) ⊙ n, a, m, ρ ⊙ m,  each (B, H), with ρ the reset gate; `states` (D, T + 1, B, DEPTH) is h
-before every step and after the last, zero beyond H.
+The tape keeps  (1 − z) ⊙ n, a, m, ρ ⊙ m  for every step, each (B, H), with ρ the reset gate. `states` (T + 1, D, B, DEPTH) is h
+before every step and after the last, zero beyond H; with more than 64 units, it has float16 parts, (T + 1, 2, D, B, DEPTH).
 """
 
 import triton
 import triton.language as tl
 
-from whence.recurrent.triton.parts import (
-    coarse,
-    halves,
-    joined,
-    precise_dot,
-    scale_for,
-    store_parts,
-    stored_at,
-    times_held,
-    times_weights,
-)
 from whence.recurrent.triton.shared import (
     SIZES,
     arrive,
-    four_parts,
     hyperbolic,
     lengths_of,
+    load_shares,
     place,
-    shares_at,
     sigmoid,
     sign,
+    split_gates,
     wait,
+)
+from whence.recurrent.triton.split import (
+    float16_parts,
+    join,
+    load_state,
+    precise_dot,
+    scale_for,
+    store_state,
+    tf32_head,
+    times_held,
+    times_weights,
 )
 
 KEPT = tl.constexpr(4)  # numbers on the tape for every unit and step
@@ -38,17 +38,17 @@ HAS_HIDDEN_SUM: bool = True  # m = W h⁻ + b_hn
 
 
 @triton.jit
-def sums_at(at, is_on, H: tl.constexpr):
-    """U x + b of all gates."""
+def load_sums(at, is_on, H: tl.constexpr):
+    """Load U x + b of all gates."""
     x_r, x_z = tl.load(at, mask=is_on, other=0.0), tl.load(at + H, mask=is_on, other=0.0)
     return x_r, x_z, tl.load(at + 2 * H, mask=is_on, other=0.0)
 
 
 @triton.jit
-def tape_at(tape, plane, going):
-    """What a step left: (1 − z) ⊙ n, a, m and ρ ⊙ m."""
-    written, a = tl.load(tape, mask=going, other=0.0), tl.load(tape + plane, mask=going, other=0.0)
-    m, gated = tl.load(tape + 2 * plane, mask=going, other=0.0), tl.load(tape + 3 * plane, mask=going, other=0.0)
+def load_tape(tape, plane, active):
+    """Load what a step kept: (1 − z) ⊙ n, a, m and ρ ⊙ m."""
+    written, a = tl.load(tape, mask=active, other=0.0), tl.load(tape + plane, mask=active, other=0.0)
+    m, gated = tl.load(tape + 2 * plane, mask=active, other=0.0), tl.load(tape + 3 * plane, mask=active, other=0.0)
     return written, a, m, gated
 
 
@@ -60,8 +60,8 @@ def forward(
 ):  # fmt: skip
     """Steps t_from … t_to of every sequence from row `first` to `last`; sums (T, B, D·3H) hold U x + b.
 
-    Time and batch of sums and outputs have the strides `time` and `row`, in steps of one sequence. Where IS_HELD, a program,
-    which is alone then, keeps the state to itself, and the weights, which it halves, over all steps.
+    `time` and `row` are the strides of time and batch in sums and outputs, counted in rows. IS_HELD: one program owns all
+    units; the state and the weights, split into float16 parts, stay in registers for all steps.
     """
     OFFSET = tl.int64 if IS_LARGE else tl.int32
     own, tile, d = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(OFFSET)
@@ -71,72 +71,72 @@ def forward(
     length = lengths_of(lengths, rows, rows < last, T, OFFSET)
     plane, directions = tl.cast(B, OFFSET) * H, tl.num_programs(2).to(OFFSET)
     state = d * plane + rows[:, None] * H + units[None, :]
-    w, rest = hidden + (d * GROUP + own) * 4 * UB * DEPTH, directions * GROUP * 4 * UB * DEPTH
+    w, w_tail_at = hidden + (d * GROUP + own) * 4 * UB * DEPTH, directions * GROUP * 4 * UB * DEPTH
     tape += d * T * KEPT * plane
-    half = directions * B * DEPTH
-    all_parts = half if IS_HELD else half * 2
+    h_tail_at = directions * B * DEPTH
+    state_step = h_tail_at if IS_HELD else h_tail_at * 2
     states += d * B * DEPTH
     here, there = rows[:, None] * H + units[None, :], rows[:, None] * DEPTH + units[None, :]
     b = b_hidden + d * 3 * H + units
     b_r = tl.load(b, mask=units < H, other=0.0)[None, :]
     b_z = tl.load(b + H, mask=units < H, other=0.0)[None, :]
     b_n = tl.load(b + 2 * H, mask=units < H, other=0.0)[None, :]
-    mine = tl.load(h_0 + state, mask=inside, other=0.0)
+    h_t = tl.load(h_0 + state, mask=inside, other=0.0)
     if IS_HELD:
-        tl.store(states + there, mine, mask=(rows < last)[:, None])
+        tl.store(states + there, h_t, mask=(rows < last)[:, None])
         whole = tl.load(w + tl.arange(0, 4 * UB)[None, :] * DEPTH + tl.arange(0, DEPTH)[:, None])
         w_scale = scale_for(tl.max(tl.abs(whole), 0))[None, :]
-        w_head, w_rest = halves(whole, w_scale)
-        h_scale = scale_for(tl.max(tl.abs(mine), 1))[:, None]
-        is_wide = tl.max(tl.abs(mine)) > 1
+        w_head, w_tail = float16_parts(whole, w_scale)
+        h_scale = scale_for(tl.max(tl.abs(h_t), 1))[:, None]
+        is_wide = tl.max(tl.abs(h_t)) > 1
     else:
         w_scale = tl.load(w_scales + (d * GROUP + own) * 4 * UB + tl.arange(0, 4 * UB))[None, :]
         h_scale = tl.load(h_scales + d * B + rows, mask=rows < last, other=1.0)[:, None]
     for t in range(t_from, tl.minimum(t_to, tl.max(length))):
         on = (rows < last) & (length > t)
         now = place(t, length, d)
-        going = inside & on[:, None]
+        active = inside & on[:, None]
         line = (now * time + rows * row) * directions + d
         at = sums + line[:, None] * 3 * H + units[None, :]
-        if not IS_HELD:  # while it waits for the others
-            x_r, x_z, x_n = sums_at(at, going, H)
+        if not IS_HELD:  # early, to overlap with the product
+            x_r, x_z, x_n = load_sums(at, active, H)
         if IS_HELD:
-            z = times_held(mine, w_head, w_rest, h_scale, is_wide) * w_scale
+            z = times_held(h_t, w_head, w_tail, h_scale, is_wide) * w_scale
         else:
             z = tl.zeros((BB, 4 * UB), dtype=tl.float32)
-            z = times_weights(z, states + t * all_parts, half, rows * DEPTH, on, w, rest, 4 * UB, DEPTH, BK)
+            z = times_weights(z, states + t * state_step, h_tail_at, rows * DEPTH, on, w, w_tail_at, 4 * UB, DEPTH, BK)
             z *= w_scale * h_scale  # no state is larger than the first, or 1
-        z_r, z_z, m, _ = four_parts(z, BB, UB)  # the fourth is empty: tiles have a power of two of columns
-        if IS_HELD:  # the product needs the registers
-            x_r, x_z, x_n = sums_at(at, going, H)
+        z_r, z_z, m, _ = split_gates(z, BB, UB)  # the fourth is empty: tiles have a power of two of columns
+        if IS_HELD:  # late, as the product needs the registers
+            x_r, x_z, x_n = load_sums(at, active, H)
         m += b_n
         gated, update = sigmoid(z_r + b_r + x_r) * m, sigmoid(z_z + b_z + x_z)
         a = x_n + gated
         written = (1 - update) * hyperbolic(a)
-        mine = tl.where(going, written + update * mine, mine)
+        h_t = tl.where(active, written + update * h_t, h_t)
         wide = on[:, None] & (units < DEPTH)[None, :]
-        store_parts(states + (t + 1) * all_parts + there, half, mine, h_scale, wide)
+        store_state(states + (t + 1) * state_step + there, h_tail_at, h_t, h_scale, wide)
         arrive(counters, tile, d, GROUP, IS_WHOLE)
         kept = tape + t * KEPT * plane + here
-        tl.store(kept, written, mask=going)
-        tl.store(kept + plane, a, mask=going)
-        tl.store(kept + 2 * plane, m, mask=going)
-        tl.store(kept + 3 * plane, gated, mask=going)
-        tl.store(out + line[:, None] * H + units[None, :], mine, mask=going)
+        tl.store(kept, written, mask=active)
+        tl.store(kept + plane, a, mask=active)
+        tl.store(kept + 2 * plane, m, mask=active)
+        tl.store(kept + 3 * plane, gated, mask=active)
+        tl.store(out + line[:, None] * H + units[None, :], h_t, mask=active)
         wait(counters, tile, d, t - t_from, GROUP, IS_WHOLE)
-    tl.store(ends + state, mine, mask=inside)
+    tl.store(ends + state, h_t, mask=inside)
 
 
 @triton.jit(do_not_specialize=SIZES)
 def back(
-    tape, states, h_scales, weights, b_input, b_hidden, q_m, shares_m, r_h, r_out, q, shares, r_0, books, lengths,
+    tape, states, h_scales, weights, b_input, b_hidden, q_m, shares_m, r_h, r_out, q, shares, r_0, ledger, lengths,
     counters, first, last, B, T, time, row, K, out_target, out_time, out_row, t_from, t_to, epsilon, returned, delta, fan_x,
     H: tl.constexpr, DEPTH: tl.constexpr, BB: tl.constexpr, UB: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
     IS_WHOLE: tl.constexpr, IS_LARGE: tl.constexpr, MEMBERS: tl.constexpr, IS_HELD: tl.constexpr,
 ):  # fmt: skip
-    """Steps t_to … t_from back, for the rows `first` to `last` of all K·B; weights are W_nᵀ, cut up by unit.
+    """Steps t_to … t_from back, for the rows `first` to `last` of all K · B; weights are W_nᵀ, grouped by program.
 
-    Where IS_HELD, a program, which is alone then, keeps the q of m in its registers from step to step, and the weights too.
+    IS_HELD: one program owns all units; the q of m stays in registers from step to step, and the weights for all steps.
     """
     OFFSET = tl.int64 if IS_LARGE else tl.int32
     own, tile, d = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(OFFSET)
@@ -148,8 +148,8 @@ def back(
     plane, directions = tl.cast(B, OFFSET) * H, tl.num_programs(2).to(OFFSET)
     state = ((targets * directions + d) * B + rows)[:, None] * H + units[None, :]
     tape += d * T * KEPT * plane
-    half = directions * B * DEPTH
-    all_parts = half if h_scales is None else half * 2
+    h_tail_at = directions * B * DEPTH
+    state_step = h_tail_at if h_scales is None else h_tail_at * 2
     states += d * B * DEPTH
     here, there = rows[:, None] * H + units[None, :], rows[:, None] * DEPTH + units[None, :]
     h_scale = 1.0
@@ -158,8 +158,8 @@ def back(
     b_a = tl.load(b_input + (d * 3 + 2) * H + units, mask=units < H, other=0.0)[None, :]
     b_m = tl.load(b_hidden + (d * 3 + 2) * H + units, mask=units < H, other=0.0)[None, :]
     relevance = tl.load(r_h + state, mask=inside, other=0.0)
-    w, rest = weights + (d * GROUP + own) * UB * DEPTH, directions * GROUP * UB * DEPTH
-    of_bias = books + (d * K * B + lines) * GROUP + own
+    w, w_tail_at = weights + (d * GROUP + own) * UB * DEPTH, directions * GROUP * UB * DEPTH
+    of_bias = ledger + (d * K * B + lines) * GROUP + own
     of_stabiliser = of_bias + directions * K * B * GROUP
     is_begun = (lines < last) & (t_to < T)
     from_bias = tl.load(of_bias, mask=is_begun, other=0.0)
@@ -168,28 +168,29 @@ def back(
     unit_m, share = tl.zeros((BB, UB), dtype=tl.float32), tl.zeros((BB,), dtype=tl.float32)
     if IS_HELD:
         at_w = w + units[None, :] * DEPTH + tl.arange(0, DEPTH)[:, None]
-        w_head, w_rest = tl.load(at_w), tl.load(at_w + rest)
+        w_head, w_tail = tl.load(at_w), tl.load(at_w + w_tail_at)
     ends = tl.minimum(t_to, tl.max(length))
     for step in range(ends - t_from):
         t = ends - 1 - step
-        # this step, which is none where t = −1, needs what the one after it, which all have done, hands back to h
+        # First finish step t + 1: all programs have stored its q, so the relevance that it hands back to h can be computed.
+        # Then do step t. The last round, t = −1, only finishes step 0.
         on, is_done = (lines < last) & (length > t) & (t >= 0), (lines < last) & (length > t + 1)
-        going, done = inside & on[:, None], inside & is_done[:, None]
-        kept, after = tape + t * KEPT * plane + here, states + (t + 1) * all_parts + there
+        active, done = inside & on[:, None], inside & is_done[:, None]
+        kept, after = tape + t * KEPT * plane + here, states + (t + 1) * state_step + there
         zero = tl.zeros((BB, UB), dtype=tl.float32)
         if IS_HELD:
-            head = coarse(unit_m)
-            acc = precise_dot(zero, head, unit_m - head, w_head, w_rest)
-            written, a, m, gated = tape_at(kept, plane, going)
-            h, h_tail = stored_at(after, half, going | done)
+            head = tf32_head(unit_m)
+            acc = precise_dot(zero, head, unit_m - head, w_head, w_tail)
+            written, a, m, gated = load_tape(kept, plane, active)
+            h, h_tail = load_state(after, h_tail_at, active | done)
         else:
-            written, a, m, gated = tape_at(kept, plane, going)
-            h, h_tail = stored_at(after, half, going | done)
+            written, a, m, gated = load_tape(kept, plane, active)
+            h, h_tail = load_state(after, h_tail_at, active | done)
             line = (targets * T * B + place(t + 1, length, d) * time + rows * row) * directions + d
-            found = shares_at(shares_m, line * GROUP, is_done, GROUP, MEMBERS)  # it comes while the product is worked out
-            acc = times_weights(zero, q_m, 0, line * DEPTH, is_done, w, rest, UB, DEPTH, BK)
+            found = load_shares(shares_m, line * GROUP, is_done, GROUP, MEMBERS)  # loaded early, to overlap with the product
+            acc = times_weights(zero, q_m, 0, line * DEPTH, is_done, w, w_tail_at, UB, DEPTH, BK)
             share = tl.sum(found, 1)
-        h = joined(h, h_tail, h_scale)
+        h = join(h, h_tail, h_scale)
         relevance += tl.where(done, h * acc + share[:, None], 0.0)
         now = place(t, length, d)
         s_h, s_a, s_m = sign(h), sign(a), sign(m)
@@ -198,8 +199,8 @@ def back(
         r = relevance
         if r_out is not None:
             at = (targets * out_target + now * out_time + rows * out_row)[:, None] + d * H + units[None, :]
-            r += tl.load(r_out + at, mask=going, other=0.0)
-        r = tl.where(going, r, 0.0)
+            r += tl.load(r_out + at, mask=active, other=0.0)
+        r = tl.where(active, r, 0.0)
         unit_a = (written + 0.5 * epsilon * returned * s_h) * whole / (a + epsilon * s_a) * r
         unit_m = unit_a * (gated + edge) / (m + epsilon * s_m)
         share = tl.sum(unit_m * (epsilon * returned / H * s_m + delta / H * b_m), 1)
@@ -211,7 +212,7 @@ def back(
             arrive(counters, tile, d, GROUP, IS_WHOLE)
         tl.store(q + at_q, unit_a, mask=wide)
         tl.store(shares + line * GROUP + own, tl.sum(unit_a * edge, 1), mask=on)
-        relevance = tl.where(going, (h - written + 0.5 * epsilon * returned * s_h) * whole * r, relevance)
+        relevance = tl.where(active, (h - written + 0.5 * epsilon * returned * s_h) * whole * r, relevance)
         from_stabiliser += tl.sum((1 - returned) * epsilon * (s_h * whole * r + s_a * unit_a + s_m * unit_m), 1)
         from_bias += (1 - delta) * tl.sum(unit_a * b_a + unit_m * b_m, 1)
         if not IS_HELD:

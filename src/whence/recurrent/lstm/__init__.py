@@ -1,1 +1,1 @@
-"""The LSTM: forward with a tape, and the relevance sweep over it."""
+"""The LSTM: what it is (cell.py), its reference, and its plain, compiled (steps.c) and Triton paths."""

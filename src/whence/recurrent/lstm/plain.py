@@ -1,12 +1,12 @@
 """Both directions of one LSTM layer at once, in few and large operations: what `reference` computes, for the rule "all".
 
-The forward pass keeps, besides the states, what the way back multiplies by. With r the relevance that arrives at the cell,
+The forward pass keeps the states and the gates. With r the relevance that arrives at the cell,
 
     R_c⁻ = kept · r,    kept = ( f ⊙ c⁻ + ½ ε s ) / ( c + ε s )
     q    = new · r,     new  = ( i ⊙ g + ½ ε s ) / ( c + ε s ) / ( a + ε sign a )     relevance per unit of the candidate's sum
 
-so a step back is two products and one matrix product, q W for h⁻; that for x waits until q is known for all steps.
-Samples are sorted by length, longest first: the ones still going on at a step are the first so many.
+so a step back is two elementwise products and one matrix product, q W for h⁻. The product q U for x is done once, at the end,
+for all steps. Samples are sorted by length, longest first, so those still running at a step come first.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Tape(NamedTuple):
     x: Tensor  # (D, T, B, E)
     h: Tensor  # (D, T + 1, B, H)
     c: Tensor  # (D, T + 1, B, H)
-    gates: Tensor  # (D, T, B, 4H): i, f and o opened, then the candidate before its tanh
+    gates: Tensor  # (D, T, B, 4H): i, f and o after the sigmoid, the candidate before tanh
     lengths: Tensor | None  # (B,), descending
 
     def outputs(self) -> list[Tensor]:
@@ -68,9 +68,11 @@ def forward(
 
 
 def _steps(gates: Tensor, h: Tensor, c: Tensor, w: Tensor, rows_by_step: Sequence[int]) -> None:
-    """The steps in PyTorch, into h and c, and into gates, which are opened."""
+    """Run all steps in place: fill h and c, and apply the sigmoid to the three gates in `gates`."""
     hidden = h.shape[-1]
-    gate_steps, opened, candidates = (each.unbind(1) for each in (gates, gates[..., : 3 * hidden], gates[..., 3 * hidden :]))
+    gate_steps, three_gates, candidates = (
+        each.unbind(1) for each in (gates, gates[..., : 3 * hidden], gates[..., 3 * hidden :])
+    )
     h_steps, c_steps = h.unbind(1), c.unbind(1)
     for t, rows in enumerate(rows_by_step):
         for state in (h_steps, c_steps):
@@ -78,31 +80,31 @@ def _steps(gates: Tensor, h: Tensor, c: Tensor, w: Tensor, rows_by_step: Sequenc
         gate_steps[t][:, rows:] = 0
         sums, c_t = gate_steps[t][:, :rows], c_steps[t + 1][:, :rows]
         sums.baddbmm_(h_steps[t][:, :rows], w)
-        i, f, o = opened[t][:, :rows].sigmoid_().chunk(3, dim=-1)
+        i, f, o = three_gates[t][:, :rows].sigmoid_().chunk(3, dim=-1)
         torch.mul(f, c_steps[t][:, :rows], out=c_t).addcmul_(i, candidates[t][:, :rows].tanh())
         torch.mul(o, c_t.tanh(), out=h_steps[t + 1][:, :rows])
 
 
 def _candidate_last(rows: Tensor) -> Tensor:
-    """PyTorch's rows i, f, g, o as i, f, o, g: the three gates that are opened together stand together."""
+    """PyTorch's rows i, f, g, o as i, f, o, g, so that one sigmoid covers the three gates."""
     i, f, g, o = lstm_gates(rows, axis=0)
     return torch.cat([i, f, o, g])
 
 
-class Slopes(NamedTuple):
-    """What one step back multiplies by, each (D, 1, b, H) for the b samples that take it."""
+class Factors(NamedTuple):
+    """The factors of one step back, each (D, 1, b, H) for the b samples that are still running."""
 
     kept: Tensor
     new: Tensor
-    share: Tensor  # what every lower neuron of the candidate's sum gets per unit of q
-    stabiliser: Tensor | None  # what the stabiliser of both sums absorbs per unit of r
+    share: Tensor  # the share of every input of the candidate's sum, per unit of q
+    stabiliser: Tensor | None  # what the stabilisers of both sums absorb, per unit of r
 
 
-def slopes(tape: Tape, t: int, rows: int, bias: Tensor | None, fan_in: int, rule: Rules) -> Slopes:
+def factors_of(tape: Tape, t: int, rows: int, bias: Tensor | None, fan_in: int, rule: Rules) -> Factors:
     """The factors of step t."""
     i, f, _, a = tape.gates[:, t, None, :rows].chunk(4, dim=-1)
     before, c = tape.c[:, t, None, :rows], tape.c[:, t + 1, None, :rows]
-    epsilon = torch.tensor(rule.epsilon, dtype=c.dtype, device="cpu")  # a single number goes with any device
+    epsilon = torch.tensor(rule.epsilon, dtype=c.dtype, device="cpu")  # 0-dim: combines with any device
     edge_c, edge_a = torch.copysign(epsilon, c + 0.0), torch.copysign(epsilon, a + 0.0)  # ε sign z, with sign(−0) = +1
     whole_c, whole_a = (c + edge_c).reciprocal_(), (a + edge_a).reciprocal_()
     half = edge_c * (0.5 * rule.returned)
@@ -111,11 +113,11 @@ def slopes(tape: Tape, t: int, rows: int, bias: Tensor | None, fan_in: int, rule
     share = edge_a.mul_(rule.returned / fan_in)
     if bias is not None:
         share = share + bias[:, None] * (rule.delta / fan_in)
-    return Slopes(kept, new.mul_(whole_a), share, lost)
+    return Factors(kept, new.mul_(whole_a), share, lost)
 
 
 class Work(NamedTuple):
-    """What the way back fills: relevance of the states, and for all steps q and the share of each sample."""
+    """Buffers that the way back fills: the relevance of the states, and for every step q and each sample's share."""
 
     r_h: Tensor  # (D, K, B, H)
     r_c: Tensor  # (D, K, B, H)
@@ -142,7 +144,7 @@ def relevance(
         r_h.new_zeros(directions, steps, targets, batch, 1),
         r_h.new_zeros(directions, targets, batch),
     )  # fmt: skip
-    # the relevance of all directions' outputs as one (D, K, B, H) for every step
+    # the relevance of the outputs of all directions: one (D, K, B, H) for every step
     arriving = None if r_outputs is None else torch.stack(list(r_outputs)).unbind(2)
     u, w, bias = _candidates(weights)
     _steps_back(tape, w, bias, work, arriving, embedding + hidden, rule)
@@ -160,11 +162,11 @@ def relevance(
 def _steps_back(
     tape: Tape, w: Tensor, bias: Tensor | None, work: Work, arriving: Sequence[Tensor] | None, fan_in: int, rule: Rules
 ) -> None:
-    """The steps back in PyTorch."""
+    """Run all steps back in place."""
     directions, _, batch, hidden = work.r_h.shape
     h_steps, q_steps, share_steps = tape.h.unsqueeze(2).unbind(1), work.q.unbind(1), work.shares.unbind(1)
     for t, rows in reversed(list(enumerate(running(len(q_steps), batch, tape.lengths)))):
-        factors = slopes(tape, t, rows, bias, fan_in, rule)
+        factors = factors_of(tape, t, rows, bias, fan_in, rule)
         r, r_h, q = work.r_c[:, :, :rows], work.r_h[:, :, :rows], q_steps[t][:, :, :rows]
         r += r_h if arriving is None else r_h + arriving[t][:, :, :rows]
         torch.mul(r, factors.new, out=q)
@@ -186,7 +188,7 @@ def _candidates(weights: Sequence[LSTMWeights]) -> tuple[list[Tensor], Tensor, T
 
 
 def _of_bias(q: Tensor, bias: Tensor | None, rule: Rules) -> Tensor:
-    """What the bias absorbs of all steps:  (1 − δ) Σ_t b · q_t, (K, B)."""
+    """What the bias absorbs over all steps:  (1 − δ) Σ_t b · q_t, (K, B)."""
     if bias is None or rule.delta == 1:
         return q.new_zeros(q.shape[1:3])
     return (q.sum(0) @ bias).mul_(1 - rule.delta)

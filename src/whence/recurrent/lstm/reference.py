@@ -1,4 +1,4 @@
-"""One direction of one LSTM layer, step by step as the formulas read; the measure for every faster path, not fast itself.
+"""One direction of one LSTM layer, step by step as in the formulas. Every faster path is tested against it.
 
 i, f, o = σ(W h⁻ + U x + b)    a = W_g h⁻ + U_g x + b_g    g = tanh a
 c = f ⊙ c⁻ + i ⊙ g             m = o ⊙ tanh c              h = m, or P m with a projection
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from whence.equations import Rules, linear_epsilon, product_all, sum_epsilon
 from whence.recurrent.lstm.weights import LSTMGates, LSTMWeights, lstm_gates
-from whence.recurrent.sweep import Books, Swept, activity, split_ended
+from whence.recurrent.sweep import Ledger, Swept, activity, split_ended
 
 
 class Tape(NamedTuple):
@@ -42,7 +42,7 @@ def forward(x: Tensor, weights: LSTMWeights, *, states: tuple[Tensor, ...], leng
     sums: list[Tensor] = []
     for t in range(len(x)):
         sums.append(from_x[t] + h[-1] @ weights.hidden.T)
-        i, f, g, o = opened(lstm_gates(sums[t]))
+        i, f, g, o = activated(lstm_gates(sums[t]))
         c_t = f * c[-1] + i * g
         h_t = o * c_t.tanh()
         if weights.projection is not None:
@@ -52,8 +52,8 @@ def forward(x: Tensor, weights: LSTMWeights, *, states: tuple[Tensor, ...], leng
     return Tape(x, torch.stack(h), torch.stack(c), torch.stack(sums), active)
 
 
-def opened(sums: LSTMGates) -> LSTMGates:
-    """The gates behind their sigmoids, the candidate behind its tanh."""
+def activated(sums: LSTMGates) -> LSTMGates:
+    """Apply the sigmoid to the gates and tanh to the candidate."""
     return LSTMGates(sums.i.sigmoid(), sums.f.sigmoid(), sums.g.tanh(), sums.o.sigmoid())
 
 
@@ -74,38 +74,38 @@ def relevance(
         R_c⁻   = ( f ⊙ c⁻ + ε s/2 ) / ( c + ε s ) · R_c          R_g likewise with i ⊙ g
         R_x, R_h⁻  from R_g by the weighted rule on a, whose bias is b_g
 
-    By another product rule than "all", o, f and i take their part of R_m, R_(f ⊙ c⁻) and R_(i ⊙ g), and hand it to x and h⁻ by
-    the weighted rule on their own sums. With `keep`, the relevance of every state on the way is kept.
+    With another product rule than "all", the gates o, f and i receive a part of R_m, R_(f ⊙ c⁻) and R_(i ⊙ g), and pass it on
+    to x and h⁻ by the weighted rule on their own sums. With `keep`, the relevance of the states at every step is returned too.
     """
     is_all = rule.product == "all"
     u, w, bias = weights.candidate() if is_all else (weights.input, weights.hidden, weights.bias)
     r_h, r_c = r_states
-    books = Books(rule, r_c)
+    ledger = Ledger(rule, r_c)
     r_x = r_outputs.new_empty(*r_outputs.shape[:-1], u.shape[1])
     carried = [(r_h, r_c)]
     for t in reversed(range(len(tape.x))):
         sums, c = tape.sums[t], tape.c[t + 1]
-        i, f, g, o = opened(lstm_gates(sums))
+        i, f, g, o = activated(lstm_gates(sums))
         active = None if tape.active is None else tape.active[t]
         r_h, ended_h = split_ended(r_h + r_outputs[:, t], active)
         r_c, ended_c = split_ended(r_c, active)
         if weights.projection is not None:
-            q, s = books.sum(tape.h[t + 1], r_out=r_h, fan_in=weights.hidden_size)
+            q, s = ledger.sum(tape.h[t + 1], r_out=r_h, fan_in=weights.hidden_size)
             r_h = linear_epsilon(o * c.tanh(), weights.projection, q=q, share=s)
 
-        r_o, r_tanh = (None, product_all(r_h)) if is_all else books.product(o, c.tanh(), r_out=r_h)
-        q, s = books.sum(c, r_out=r_c + r_tanh, fan_in=2)
+        r_o, r_tanh = (None, product_all(r_h)) if is_all else ledger.product(o, c.tanh(), r_out=r_h)
+        q, s = ledger.sum(c, r_out=r_c + r_tanh, fan_in=2)
         r_kept, r_new = sum_epsilon(f * tape.c[t], q=q, share=s), sum_epsilon(i * g, q=q, share=s)
         if r_o is None:
             r_c, r_sums, z = product_all(r_kept) + ended_c, product_all(r_new), lstm_gates(sums).g
         else:
-            r_f, r_c = books.product(f, tape.c[t], r_out=r_kept)
-            r_i, r_g = books.product(i, g, r_out=r_new)
+            r_f, r_c = ledger.product(f, tape.c[t], r_out=r_kept)
+            r_i, r_g = ledger.product(i, g, r_out=r_new)
             r_c, r_sums, z = r_c + ended_c, torch.cat(LSTMGates(r_i, r_f, r_g, r_o), dim=-1), sums
 
-        q, s = books.sum(z, r_out=r_sums, fan_in=u.shape[1] + w.shape[1], bias=bias)
+        q, s = ledger.sum(z, r_out=r_sums, fan_in=u.shape[1] + w.shape[1], bias=bias)
         r_x[:, t] = linear_epsilon(tape.x[t], u, q=q, share=s)
         r_h = linear_epsilon(tape.h[t], w, q=q, share=s) + ended_h
         carried += [(r_h, r_c)] if keep else []
     kept = tuple(torch.stack(each[::-1], dim=1) for each in zip(*carried, strict=True)) if keep else ()
-    return Swept(r_x, (r_h, r_c), books.bias, books.stabiliser, kept)
+    return Swept(r_x, (r_h, r_c), ledger.bias, ledger.stabiliser, kept)

@@ -8,10 +8,10 @@ static void open_gates(long hidden, const REAL *restrict sums, const REAL *restr
         REAL a = sums[2 * hidden + j] + bias[2 * hidden + j];
         REAL written = sigmoid(sums[j] + bias[j]) * hyperbolic(a);
         REAL c = sigmoid(sums[hidden + j] + bias[hidden + j]) * cell[j] + written;
-        REAL shown = sigmoid(sums[3 * hidden + j] + bias[3 * hidden + j]) * hyperbolic(c);
+        REAL next = sigmoid(sums[3 * hidden + j] + bias[3 * hidden + j]) * hyperbolic(c);
         tape[TAPE_WRITTEN * hidden + j] = written, tape[TAPE_CANDIDATE * hidden + j] = a;
-        tape[TAPE_C * hidden + j] = c, tape[TAPE_H * hidden + j] = shown;
-        cell[j] = c, h[j] = shown;
+        tape[TAPE_C * hidden + j] = c, tape[TAPE_H * hidden + j] = next;
+        cell[j] = c, h[j] = next;
     }
 }
 

@@ -1,1 +1,1 @@
-"""The plain recurrent network: forward with a tape, and the relevance sweep over it."""
+"""The plain recurrent network: what it is (cell.py), its reference, and its compiled path (steps.c)."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from whence.equations import Rules, linear_epsilon
 from whence.recurrent.rnn.weights import RNNWeights
-from whence.recurrent.sweep import Books, Swept, activity, split_ended
+from whence.recurrent.sweep import Ledger, Swept, activity, split_ended
 
 
 class Tape(NamedTuple):
@@ -62,18 +62,18 @@ def relevance(
 ) -> Swept:
     """Hand back the relevance of every step's output (K, T, B, H) and of the final state (K, B, H).
 
-    φ is passed through; R_x, R_h⁻ follow by the weighted rule on z with N = E + H. There is no product. With `keep`, the
-    relevance of every state on the way is kept.
+    Relevance passes through φ unchanged; R_x and R_h⁻ follow by the weighted rule on z with N = E + H. There are no products.
+    With `keep`, the relevance of the state at every step is returned too.
     """
     (r_h,) = r_states
-    books = Books(rule, r_h)
+    ledger = Ledger(rule, r_h)
     fan_in = weights.input.shape[1] + weights.hidden.shape[1]
     r_x = r_outputs.new_empty(*r_outputs.shape[:-1], weights.input.shape[1])
     carried = [r_h]
     for t in reversed(range(len(tape.x))):
         r_h, ended = split_ended(r_h + r_outputs[:, t], None if tape.active is None else tape.active[t])
-        q, s = books.sum(tape.z[t], r_out=r_h, fan_in=fan_in, bias=weights.bias)
+        q, s = ledger.sum(tape.z[t], r_out=r_h, fan_in=fan_in, bias=weights.bias)
         r_x[:, t] = linear_epsilon(tape.x[t], weights.input, q=q, share=s)
         r_h = linear_epsilon(tape.h[t], weights.hidden, q=q, share=s) + ended
         carried += [r_h] if keep else []
-    return Swept(r_x, (r_h,), books.bias, books.stabiliser, (torch.stack(carried[::-1], dim=1),) if keep else ())
+    return Swept(r_x, (r_h,), ledger.bias, ledger.stabiliser, (torch.stack(carried[::-1], dim=1),) if keep else ())

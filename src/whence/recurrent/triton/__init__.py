@@ -1,1 +1,1 @@
-"""Kernels for GPUs, in Triton, which comes with PyTorch where there is a GPU; nothing here is imported without it."""
+"""The GPU path: a layer's steps in Triton. Most files here need Triton, which comes with PyTorch's GPU builds."""

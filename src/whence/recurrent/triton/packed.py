@@ -1,7 +1,8 @@
 # pyright: basic
-"""A layer's weights as the kernels read them: in two parts each, filled up to whole tiles.
+"""A layer's weights as the kernels read them: split into two parts, and zero-padded to whole tiles.
 
-For layers that one program holds, where every launch counts, all are made in one; for larger ones, most are halved after it.
+Small layers, which one program holds, are packed in a single launch. For larger ones, most tensors are then split into float16
+parts.
 """
 
 from collections.abc import Sequence
@@ -14,26 +15,26 @@ import triton.language as tl
 from torch import Tensor
 
 from whence.recurrent.triton.grid import LARGE
-from whence.recurrent.triton.parts import Parts, coarse, halved
+from whence.recurrent.triton.split import Split, split_float16, tf32_head
 from whence.recurrent.weights import Weights
 
 BLOCK = 1024
-ALIGNED = 64  # every tensor starts where the widest loads can
+ALIGNED = 64  # every tensor starts at a multiple of this many numbers, for wide loads
 
 
 class Packed(NamedTuple):
-    """The weights of D directions for programs that own some units of every gate; three gates take the room of four."""
+    """The weights of D directions. Every program owns some units of all gates; `hidden` has room for four gates."""
 
-    inputs: Parts  # 2 · D · gates · H · E
-    hidden: Parts  # 2 · D · group · 4 · units · depth; where a program holds them, without the 2
-    across: Parts  # 2 · E · D · depth: the candidate's U, turned round
-    back: Tensor  # 2 · D · group · units · depth: the candidate's W, turned round
-    bias: Tensor  # D · gates · H, of the input's sums
-    hidden_bias: Tensor  # D · gates · H
+    inputs: Split  # 2 · D · gates · H · E
+    hidden: Split  # 2 · D · group · 4 · units · depth; without the 2, unsplit, where one program holds the layer
+    across: Split  # 2 · E · D · depth: the candidate's U, transposed
+    back: Tensor  # 2 · D · group · units · depth: the candidate's W, transposed, in TF32 parts
+    bias: Tensor  # D · gates · H, of U x
+    hidden_bias: Tensor  # D · gates · H, of W h⁻ where it has one of its own
 
 
 def packed(weights: Sequence[Weights], *, candidate: int, group: int, units: int, depth: int, is_held: bool) -> Packed:
-    """The weights of every direction, in single precision whatever they were, zero where there is no bias."""
+    """The weights of every direction in float32, whatever their dtype; an absent bias is zero."""
     given = [[None if each is None else each.contiguous() for each in (own.input, own.hidden, *own.biases)] for own in weights]
     count, (rows, size), all_units = len(weights), weights[0].input.shape, weights[0].hidden_size
     tile, parts = group * units * depth, 2 if is_held else 1
@@ -47,25 +48,25 @@ def packed(weights: Sequence[Weights], *, candidate: int, group: int, units: int
     )  # fmt: skip
     inputs, hidden, across, *others = made
     if is_held:
-        return Packed(Parts(inputs), Parts(hidden), Parts(across), *others)
+        return Packed(Split(inputs), Split(hidden), Split(across), *others)
     shaped = ((inputs, (count * rows, size)), (hidden, (count * group * 4 * units, depth)), (across, (size, count * depth)))
-    inputs, hidden, across = (halved(each[: prod(shape)].view(shape)) for each, shape in shaped)
+    inputs, hidden, across = (split_float16(each[: prod(shape)].view(shape)) for each, shape in shaped)
     return Packed(inputs, hidden, across, *others)
 
 
 @triton.jit
 def of_direction(first, second, at, d, is_there):
-    """What lies somewhere in the tensor of the first direction or the second, zero where nothing is."""
+    """Load from the tensor of direction d, zero where the mask is off."""
     own = tl.load(first + at, mask=is_there & (d == 0), other=0.0).to(tl.float32)
     return own + tl.load(second + at, mask=is_there & (d == 1), other=0.0).to(tl.float32)
 
 
 @triton.jit
-def put(to, at, size, number, IS_PARTED: tl.constexpr):
-    """Store numbers as they are or in two parts, the second `size` behind the first."""
-    head = coarse(number) if IS_PARTED else number
+def put(to, at, size, number, IS_SPLIT: tl.constexpr):
+    """Store numbers unsplit or, with IS_SPLIT, in TF32 parts, the tails `size` after the heads."""
+    head = tf32_head(number) if IS_SPLIT else number
     tl.store(to + at, head, mask=at < size)
-    if IS_PARTED:
+    if IS_SPLIT:
         tl.store(to + size + at, number - head, mask=at < size)
 
 
