@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from whence.cli.doctor import doctor
 from whence.equations import Product
 from whence.recurrent import dispatch
 from whence.recurrent.cells import CELLS, LSTM, RNN_TANH
@@ -90,3 +91,17 @@ def test_every_cell_is_pytorchs_layer() -> None:
         assert {field: each.shape for field, each in tensors(weights).items()}.items() <= weights.shapes().items()
         states = module(torch.zeros(2, 5, 4))[1]
         assert len(cell.states) == len(weights.state_sizes) == (len(states) if isinstance(states, tuple) else 1)
+
+
+def test_the_doctor_lists_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    doctor()
+    lines = capsys.readouterr().out.splitlines()
+    for cell in CELLS.values():
+        labels = [
+            *(f"{cell.label} on the CPU, {dtype}" for dtype in ("float32", "float64")),
+            *(each for each, _ in cell.variants),
+        ]
+        labels.append(f'{cell.label} with product="half", "prop" or "abs"')
+        for label in labels:
+            assert len([line for line in lines if line.startswith(f"{label}: ") and line.endswith(")")]) == 1, label
+    assert "nn.LSTM with a projection: reference (a projection has no faster path)" in lines
