@@ -1,4 +1,4 @@
-"""The paper's kind of sentences, explained by sensitivity analysis and by LRP: on the terminal and in demo/index.html."""
+"""Sentences like the paper's, explained by sensitivity analysis and by LRP, on the terminal and in demo/index.html."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def main() -> None:
     folder = Path("demo")
     folder.mkdir(exist_ok=True)
     write_whole(folder / "index.html", page(groups, title="whence: which words spoke for the decision?").encode())
-    console.print("\nThe same as a page: demo/index.html")
+    console.print("\nThe same as a web page: demo/index.html")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Health: ragged histories of visits, packed, several diagnoses at once.
+"""Health: packed sequences of visits of different lengths, and several diagnoses at once.
 
-The patients are made up: each visit measures five things, and each of three conditions follows from its own pattern. The model
-is explained for all conditions in one call; visits that are padding get nothing.
+The patients are made up: every visit has five measurements, and each of three conditions follows from a pattern of its own. One
+call explains the model for all conditions; padded visits get no relevance.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ CONDITIONS = ["hypertension", "diabetes", "heart failure"]
 
 
 class Visits(nn.Module):
-    """Visits (B, T, 5), of which the first `lengths` count, to scores for each condition (B, 3)."""
+    """From visits (B, T, 5), of which the first `lengths` (B,) are not padding, to a score for each condition (B, 3)."""
 
     def __init__(self, hidden: int = 32) -> None:
         super().__init__()
@@ -29,14 +29,14 @@ class Visits(nn.Module):
         self.head = nn.Linear(hidden, len(CONDITIONS))
 
     def forward(self, visits: Tensor, lengths: Tensor) -> Tensor:
-        """Scores."""
+        """The scores (logits)."""
         packed = pack_padded_sequence(visits, lengths, batch_first=True, enforce_sorted=False)
         _, last = self.gru(packed)
         return self.head(last[-1])
 
 
 def patients(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Visits, how many there were, and the conditions."""
+    """Visits, their numbers, and the conditions."""
     lengths = torch.randint(1, 13, (count,), generator=generator)
     visits = torch.randn(count, 12, len(MEASURES), generator=generator)
     visits *= (torch.arange(12) < lengths[:, None]).unsqueeze(-1)
@@ -48,7 +48,7 @@ def patients(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Te
 def main() -> None:
     """Train, explain, and draw examples/pictures/health_visits.png."""
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # small matrices: a second thread would only wait
+    torch.set_num_threads(1)  # for small matrices a second thread gains nothing
     generator = torch.Generator().manual_seed(0)
     model = Visits()
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -78,7 +78,7 @@ def main() -> None:
         if k == 2:
             drawn.colorbar(image, ax=axes, label="relevance: for / against")
         top = divmod(int(shown.abs().argmax()), shown.shape[1])
-        print(f"{name}: score {float(result.score[k, n]):+.2f}, most by {MEASURES[top[0]]} at visit {top[1] + 1}")
+        print(f"{name}: score {float(result.score[k, n]):+.2f}, most relevant: {MEASURES[top[0]]} at visit {top[1] + 1}")
     folder = Path(__file__).parent / "pictures"
     folder.mkdir(exist_ok=True)
     write_whole(folder / "health_visits.png", figure.files("x", drawn)["x.png"])

@@ -1,7 +1,7 @@
-"""Hydrology: an LSTM over 365 days of weather with static attributes of the catchment, regression of the flow on the last day.
+"""Hydrology: an LSTM predicts a river's flow from 365 days of weather and static attributes of the catchment.
 
-The catchments are made up: rain fills a store, snow waits for warmth, the store drains. The trained model is asked which days
-the flow came from, and how far back its state carries them.
+The catchments are made up: rain fills a store, snow melts when it is warm, and the store drains. The explanation says which
+days the predicted flow comes from, and how far back the LSTM's state carries relevance.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ DAYS, FEATURES, STATIC = 365, ["rain", "temperature", "sunshine"], ["drainage", 
 
 
 class River(nn.Module):
-    """Weather (B, T, 3) and attributes (B, 2) to one number (B, 1)."""
+    """From weather (B, T, 3) and attributes (B, 2) to the flow on the last day (B, 1)."""
 
     def __init__(self, hidden: int = 24) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class River(nn.Module):
 
 
 def catchments(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Weather, attributes and the flow on the last day, by a simple model of store and snow."""
+    """Weather, attributes and the flow on the last day, from a simple model of a store and snow."""
     day = torch.arange(DAYS) + torch.randint(0, 365, (count, 1), generator=generator)
     temperature = 8 - 12 * torch.cos(2 * torch.pi * day / 365) + 3 * torch.randn(count, DAYS, generator=generator)
     wet = torch.rand(count, DAYS, generator=generator) < 0.25
@@ -58,7 +58,7 @@ def catchments(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor, 
 def main() -> None:
     """Train, explain, and draw examples/pictures/river_flow.png."""
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # small matrices: a second thread would only wait
+    torch.set_num_threads(1)  # for small matrices a second thread gains nothing
     generator = torch.Generator().manual_seed(0)
     model = River()
     weather, attributes, flow = catchments(400, generator)
@@ -79,7 +79,7 @@ def main() -> None:
         model, (weather.double(), attributes.double()), method=whence.LRP(epsilon=0.05), memory=True
     ).check()
     r_weather, r_attributes = result.relevance  # (3, 365, 3), (3, 2)
-    carried = result.memory["lstm.l0"] / result.score[:, None]  # over each boundary between two days
+    carried = result.memory["lstm.l0"] / result.score[:, None]  # from each day to the next
     for n in range(3):
         by_feature = dict(zip([*FEATURES, *STATIC], [*r_weather[n].sum(0).tolist(), *r_attributes[n].tolist()], strict=True))
         print(f"flow {float(flow[n]):.2f}, predicted {float(result.score[n]):.2f}: ", end="")

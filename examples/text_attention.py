@@ -1,6 +1,6 @@
-"""Text: token ids, an embedding, a two-layer bidirectional GRU and attention over its states, as one would write it.
+"""Text: token ids, an embedding, a two-layer bidirectional GRU and attention over its states.
 
-A small corpus of orders is made up, the model learns what each asks for, and LRP says which words it went by.
+The model learns what made-up customers ask for, and LRP shows which words its decisions rest on.
 """
 
 import random
@@ -25,7 +25,7 @@ ENDS = ["", "today", "as soon as you can", "and tell me when", "for my sister"]
 
 
 class Attentive(nn.Module):
-    """Ids (B, T) to scores (B, C)."""
+    """From token ids (B, T) to scores (B, C)."""
 
     def __init__(self, words: int, classes: int, *, embedding: int = 24, hidden: int = 24) -> None:
         super().__init__()
@@ -35,14 +35,14 @@ class Attentive(nn.Module):
         self.head = nn.Linear(2 * hidden, classes)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Scores."""
+        """The scores (logits)."""
         states, _ = self.gru(self.embedding(ids))
         weights = self.attention(states).masked_fill((ids == 0).unsqueeze(-1), float("-inf")).softmax(dim=1)
         return self.head((weights * states).sum(dim=1))
 
 
 def corpus(count: int, seed: int) -> list[tuple[list[str], int]]:
-    """Made-up sentences with their class."""
+    """Made-up sentences and their classes."""
     draw = random.Random(seed)
     found: list[tuple[list[str], int]] = []
     for _ in range(count):
@@ -55,7 +55,7 @@ def corpus(count: int, seed: int) -> list[tuple[list[str], int]]:
 def main() -> None:
     """Train, explain, and draw examples/pictures/text_attention.png."""
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # small matrices: a second thread would only wait
+    torch.set_num_threads(1)  # for small matrices a second thread gains nothing
     data = corpus(600, seed=1)
     vocabulary = {word: n for n, word in enumerate(sorted({word for words, _ in data for word in words}), start=1)}
     model = Attentive(len(vocabulary) + 1, len(CLASSES))

@@ -1,6 +1,6 @@
-"""Ground truth: trains one-cell LSTMs to add and to subtract, and prints how faithful each method is to the numbers.
+"""Ground truth: trains LSTMs with one cell to add and to subtract, and prints how well each method finds the numbers.
 
-`python examples/toy_sums.py [models]`, 20 unless said otherwise; the table in docs/models.md is its output.
+`python examples/toy_sums.py [models]` trains 20 models by default; the table in docs/models.md is its output.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""What can go wrong, said in the user's words: what happened, what was needed, what to do."""
+"""The errors of whence. Each message says what happened, what was needed, and what to do."""
 
 
 class WhenceError(Exception):
-    """Everything whence raises on purpose."""
+    """The base class of all errors that whence raises."""
 
 
 class InputError(WhenceError, ValueError):
@@ -10,7 +10,7 @@ class InputError(WhenceError, ValueError):
 
 
 class TargetError(WhenceError, ValueError):
-    """The target names no score of this model."""
+    """The target does not name a score of this model."""
 
 
 class WeightsError(WhenceError, ValueError):
@@ -18,7 +18,7 @@ class WeightsError(WhenceError, ValueError):
 
 
 class NoRuleError(WhenceError, NotImplementedError):
-    """The model computed something through which no rule hands relevance back."""
+    """The model called a function for which there is no rule."""
 
 
 class ConservationError(WhenceError, ArithmeticError):
@@ -26,7 +26,7 @@ class ConservationError(WhenceError, ArithmeticError):
 
 
 class DataError(WhenceError, ValueError):
-    """A file of data or vectors is not what it should be."""
+    """A file of data or word vectors is missing, damaged or of another kind."""
 
 
 class ModelError(WhenceError, ValueError):

@@ -1,4 +1,7 @@
-"""An `Explanation`: a text, its tokens and how relevant each was; `Explanations`: a list of them. No method, no colour."""
+"""`Explanation`, a text with the relevance of its tokens, and `Explanations`, a list of them.
+
+How relevance is computed and how it is displayed lives elsewhere.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +13,7 @@ from typing import Any, ClassVar, SupportsIndex, overload
 class Explanation:
     """Which tokens of a text spoke for the target's score (positive) and which against it (negative).
 
-    `spans` are the tokens' places in `text`; `encoders` holds, where asked for, each direction's own share of `relevance`.
+    `spans` are the tokens' positions in `text`. With `encoders=True`, `encoders` holds the relevance through each direction.
     """
 
     text: str
@@ -26,7 +29,7 @@ class Explanation:
     model: str = ""
     encoders: tuple[tuple[float, ...], ...] = ()
 
-    # How explanations show themselves, as "text" and as "html"; filled by whence.render.display.
+    # How an explanation is displayed, as "text" and as "html"; filled by whence.render.display.
     displays: ClassVar[dict[str, Callable[["Explanation"], str]]] = {}
 
     @property
@@ -36,11 +39,11 @@ class Explanation:
 
     @property
     def is_signed(self) -> bool:
-        """Whether relevance can speak against the target; that of sensitivity analysis cannot."""
+        """Whether relevance can be negative, that is, speak against the target; by sensitivity analysis it cannot."""
         return self.method.get("name") != "sa"
 
     def pieces(self) -> Sequence[tuple[str, int | None]]:
-        """The text as the user wrote it, in order: tokens with their number, and what stands between them with None."""
+        """The text in order, as the user wrote it: each token with its number, and what is between tokens with None."""
         found: list[tuple[str, int | None]] = []
         place = 0
         for n, (start, end) in enumerate(self.spans):
@@ -53,7 +56,7 @@ class Explanation:
         return found
 
     def to_dict(self) -> dict[str, object]:
-        """As plain data, for a file."""
+        """As plain data, for JSON."""
         return {
             "text": self.text,
             "tokens": list(self.tokens),
@@ -74,11 +77,11 @@ class Explanation:
 
 
 class Explanations(list[Explanation]):
-    """A list of explanations that shows itself, in a terminal and in a notebook."""
+    """A list of explanations that displays itself in a terminal and in a notebook."""
 
-    # How, as "text" and as "html"; filled by whence.render.display.
+    # How the list is displayed, as "text" and as "html"; filled by whence.render.display.
     displays: ClassVar[dict[str, Callable[["Explanations"], str]]] = {}
-    shown: ClassVar[int] = 20  # so many show themselves, the others are counted
+    shown: ClassVar[int] = 20  # how many are displayed; the others are only counted
 
     @overload
     def __getitem__(self, place: SupportsIndex) -> Explanation: ...
@@ -88,7 +91,7 @@ class Explanations(list[Explanation]):
         return Explanations(super().__getitem__(place)) if isinstance(place, slice) else super().__getitem__(place)
 
     def groups(self) -> list["Explanations"]:
-        """Explanations of one text, such as those for all classes, together."""
+        """The explanations grouped by text, such as those for all classes of one text."""
         return [Explanations(group) for _, group in groupby(self, key=lambda explanation: explanation.text)]
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""One thread: on matrices of these sizes a second one brings nothing, and on a busy machine much waiting."""
+"""PyTorch on one thread: for small matrices a second thread gains nothing, and on a busy machine it mostly waits."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import torch
 
 @contextmanager
 def one_thread() -> Generator[None]:
-    """PyTorch with a single thread, as it was before afterwards."""
+    """Run PyTorch on a single thread, and restore the former number afterwards."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

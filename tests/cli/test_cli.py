@@ -95,12 +95,12 @@ def test_output_files_appear_whole(tmp_path: Path, format: str) -> None:
         (("explain", "--file", "."), "cannot be read: Is a directory"),
         (("explain", "--file", sys.executable), "is not UTF-8 text|is a binary file"),
         (("explain", "good", "--epsilon", "-1"), "epsilon is -1.0; a stabiliser must be"),
-        (("explain", "good", "bad", "--format", "svg"), "a picture shows one explanation, and there are 2"),
-        (("explain", "good", "--output", "no/such/folder/x"), "is no folder; make it first"),
+        (("explain", "good", "bad", "--format", "svg"), "an SVG image shows one explanation, but there are 2"),
+        (("explain", "good", "--output", "no/such/folder/x"), "is not a folder; make it first"),
         (("explain", "good", "--output", "/"), "/ is a folder; give the name of a file"),
         (("explain", "good", "--model", "no.such.module:factory"), "cannot be imported"),
         (("explain", "good", "--model", "json:loads"), "'json:loads' failed: TypeError"),
-        (("explain",), "there is no text: not one line with a word in it"),
+        (("explain",), "there is no text: all lines are empty"),
         (("explain", "good", "--target", "²"), "there is no class '²'"),
         (("explain", "good", "--model", "x" * 300), "there is no model|File name too long"),
         (("explain", "good", "--epsilon", "1e308"), "the relevance is not finite"),
@@ -172,7 +172,7 @@ def test_links_are_followed_and_devices_written_to(tmp_path: Path) -> None:
 
 
 def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """A command line with its redirections; `whence` stands for the command."""
+    """Run a command line with its redirections in bash; `whence` is the command."""
     given = f'set -o pipefail; whence() {{ "{sys.executable}" -m whence "$@"; }}; {line}'
     return subprocess.run(
         ["bash", "-c", given], capture_output=True, text=True, timeout=300, check=False, cwd=cwd, env=os.environ
@@ -212,7 +212,7 @@ def test_streams_and_pipes_are_written_to_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "message"),
     [
-        ("whence explain <&-", 2, "whence: there is no text: not one line with a word in it\n"),
+        ("whence explain <&-", 2, "whence: there is no text: all lines are empty\n"),
         ("whence models >&-", 1, "whence: standard output is closed, so nothing can be printed.*\n"),
         ("whence --help >&-", 1, "whence: standard output is closed, so nothing can be printed.*\n"),
         ("whence explain good --format json >&-", 1, "whence: standard output is closed, so nothing can be printed.*\n"),
@@ -233,7 +233,7 @@ def test_closed_streams_end_in_a_line_and_a_code(line: str, code: int, message: 
 
 
 def is_reading(pid: int) -> bool:
-    """Whether a process waits for its input, where the kernel tells: a call whose first argument is 0."""
+    """Whether a process waits for its input: its current system call has descriptor 0. True where the kernel does not tell."""
     try:
         return Path(f"/proc/{pid}/syscall").read_text(encoding="utf-8").split()[1:2] == ["0x0"]
     except OSError:
@@ -241,7 +241,7 @@ def is_reading(pid: int) -> bool:
 
 
 def wait_for_rest(pid: int) -> None:
-    """Until a process has slept for a second, waiting for its input: imports may swallow an interrupt."""
+    """Wait until a process has slept for a second on its input; before that, an import may swallow an interrupt."""
     seen: list[list[str]] = []
     while len(seen) < 10 or any(each != seen[-1] or each[0] != "S" for each in seen[-10:]) or not is_reading(pid):
         time.sleep(0.1)
@@ -252,7 +252,7 @@ def wait_for_rest(pid: int) -> None:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux tells what a process is doing")
 def test_an_interrupt_is_no_success() -> None:
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from whence.cli.main import main; main()"
-    given = [sys.executable, "-c", code, "explain"]  # a shell starts what runs in the background deaf to interrupts
+    given = [sys.executable, "-c", code, "explain"]  # a shell starts background processes with interrupts ignored
     process = subprocess.Popen(given, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     wait_for_rest(process.pid)
     process.send_signal(signal.SIGINT)
@@ -291,7 +291,7 @@ def test_models_lists_figures() -> None:
 
 
 def test_training_goes_on_after_a_kill(tmp_path: Path) -> None:
-    """A run stopped after its first epoch and taken up again ends with the very same weights as one that was not."""
+    """A run that is stopped after its first epoch and resumed ends with the same weights as an uninterrupted one."""
     trees = [
         "(4 (3 good) (2 film))",
         "(0 (1 bad) (2 film))",
@@ -316,7 +316,7 @@ def test_training_goes_on_after_a_kill(tmp_path: Path) -> None:
     other = run("train", *common, "--epochs", "4", "--output", str(tmp_path / "cut"))
     assert len(other.stderr.splitlines()) == 1
     assert other.returncode == 2
-    assert "is of a run with other settings" in other.stderr
+    assert "was written by a run with other settings" in other.stderr
     done = run("train", *common, "--epochs", "3", "--output", str(tmp_path / "cut"))
     assert done.returncode == 0, done.stderr
     assert "% of five classes" in done.stdout
@@ -324,7 +324,7 @@ def test_training_goes_on_after_a_kill(tmp_path: Path) -> None:
     assert not (tmp_path / "cut" / "checkpoint.safetensors").exists()
     again = run("train", *common, "--epochs", "3", "--output", str(tmp_path / "cut"))
     assert again.returncode == 2
-    assert "holds a finished model; choose another folder" in again.stderr
+    assert "contains a finished model; choose another folder" in again.stderr
     found = run("explain", "good film", "--model", str(tmp_path / "cut"), "--format", "json")
     assert json.loads(found.stdout)["tokens"] == ["good", "film"]
 
@@ -342,7 +342,7 @@ def test_vectors_and_characters(tmp_path: Path) -> None:
     (tmp_path / "broken.txt").write_text("good one two\n", encoding="utf-8")
     broken = run(*common, "--vectors", str(tmp_path / "broken.txt"), "--output", str(tmp_path / "b"))
     assert broken.returncode == 2
-    assert "holds no word vectors" in broken.stderr
+    assert "does not contain word vectors" in broken.stderr
     characters = run(*common, "--level", "char", "--output", str(tmp_path / "c"))
     assert characters.returncode == 0, characters.stderr
 

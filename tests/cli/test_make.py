@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_the_demo_installs_no_tools_of_development(tmp_path: Path) -> None:
     def steps(target: str) -> str:
-        """What make would do where .venv is still missing."""
+        """What make would do if .venv did not exist."""
         done = subprocess.run(
             ["make", "--no-print-directory", "-n", target], capture_output=True, text=True, cwd=tmp_path, check=True
         )

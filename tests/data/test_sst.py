@@ -1,4 +1,4 @@
-"""SST's trees: what is read, and what is said of a file that is broken."""
+"""SST's trees: how they are read, and the errors for broken files."""
 
 import hashlib
 import io
@@ -37,17 +37,17 @@ def test_a_tree_is_a_sentence_and_its_phrases() -> None:
     ("line", "message"),
     [
         ("(3 (2 It) (4 works)", "the tree ends before its last"),
-        ("(3 (2 It) (4 works)))", r"column 21: '\)' stands behind the end"),
-        ("(7 It)", "column 2: '7' is no label"),
-        ("(It)", "column 2: 'It' is no label"),
-        ("(3)", r"column 3: '\)' closes a phrase without words"),
-        ("(3 two words)", "column 8: the word 'words' does not stand alone"),
-        ("(3 It (2 works))", "column 7: a phrase holds both a word and another phrase"),
-        ("(3 (2 It) works)", "the word 'works' does not stand alone"),
-        ("word", "column 1: the word 'word' does not stand alone"),
-        ("", "the line holds no tree"),
+        ("(3 (2 It) (4 works)))", r"column 21: '\)' comes after the end"),
+        ("(7 It)", "column 2: '7' is not a label"),
+        ("(It)", "column 2: 'It' is not a label"),
+        ("(3)", r"column 3: '\)' closes an empty phrase"),
+        ("(3 two words)", "column 8: the word 'words' is not the only word of its phrase"),
+        ("(3 It (2 works))", "column 7: a phrase contains both a word and another phrase"),
+        ("(3 (2 It) works)", "the word 'works' is not the only word of its phrase"),
+        ("word", "column 1: the word 'word' is not the only word of its phrase"),
+        ("", "the line has no tree"),
         ("(", "the tree ends before its last"),
-        (")", r"column 1: '\)' closes a phrase without words"),
+        (")", r"column 1: '\)' closes an empty phrase"),
     ],
 )
 def test_a_broken_tree_says_where(line: str, message: str) -> None:
@@ -64,7 +64,7 @@ def test_a_message_quotes_little_of_a_line(line: str) -> None:
 
 def test_a_message_quotes_little_of_a_file_of_vectors(tmp_path: Path) -> None:
     (tmp_path / "vectors.txt").write_text(f"good 1 {'x' * 10**6}\n", encoding="utf-8")
-    with pytest.raises(DataError, match="holds no word vectors: could not convert string to float: 'xxx") as caught:
+    with pytest.raises(DataError, match="does not contain word vectors: could not convert string to float: 'xxx") as caught:
         read_vectors(tmp_path / "vectors.txt")
     assert len(str(caught.value)) < 300 + len(str(tmp_path))
 
@@ -91,7 +91,7 @@ def test_a_broken_file_says_which_line(tmp_path: Path) -> None:
     (tmp_path / "dev.txt").write_bytes(b"(3 fine)\n\xff\xfe")
     with pytest.raises(DataError, match=r"dev.txt is not UTF-8 text \(byte 9\)"):
         read_split(tmp_path, "dev")
-    with pytest.raises(DataError, match=r"test.txt does not exist; an SST folder holds"):
+    with pytest.raises(DataError, match=r"test.txt does not exist; an SST folder contains"):
         read_split(tmp_path, "test")
 
 

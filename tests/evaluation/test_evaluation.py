@@ -1,4 +1,4 @@
-"""What is measured on explanations: deletion, position, ranking, words, bands."""
+"""Measurements on explanations: deletion, position, ranking, words, bands."""
 
 from fractions import Fraction
 from typing import Any, cast
@@ -30,7 +30,7 @@ def explanation(*relevance: float, words: str = "") -> Explanation:
 
 
 class Bag(nn.Module):
-    """Scores that are sums over words, so that deleting a word must be the same as leaving it out."""
+    """Scores are sums over words, so deleting a word must equal leaving it out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,8 +138,8 @@ def test_a_deletion_curve_refuses_what_does_not_fit() -> None:
     assert deletion_curve(BAG, texts, labels, explanations, order="decreasing", steps=1).shape == (2, 2)
     for wrong, message in (
         ({"labels": ["x"]}, "2 texts, 1 labels and 2 explanations"),
-        ({"labels": ["x", "w"]}, r"label 'w' is no class of your model: x, y, z, or 0 to 2"),
-        ({"labels": [0, 3]}, "label 3 is no class"),
+        ({"labels": ["x", "w"]}, r"label 'w' is not a class of your model: x, y, z, or 0 to 2"),
+        ({"labels": [0, 3]}, "label 3 is not a class"),
         ({"explanations": explanations[::-1]}, "text 1 has 2 words, its explanation 3"),
         ({"order": "down"}, "order is 'down'"),
     ):

@@ -1,4 +1,4 @@
-"""Tokens that are no characters count as words, also where several of them make up one."""
+"""Only characters are grouped into words; other tokens count as words, even if several make up one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from whence.text.tokenizer import Token
 
 
 class Pieces:
-    """A tokenizer that cuts a text into pieces of three letters."""
+    """A tokenizer that splits a text into pieces of three letters."""
 
     name = "pieces"
 

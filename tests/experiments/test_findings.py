@@ -1,4 +1,4 @@
-"""The paper's claims decided on made-up numbers that lie just on either side of each limit."""
+"""The verdicts on the paper's claims, for made-up numbers just on either side of each threshold."""
 
 from collections.abc import Sequence
 from types import MappingProxyType
@@ -100,7 +100,7 @@ def test_the_nearest_word_of_the_lexicon_decides() -> None:
 
 
 def polar(agreeing: int, others: int, unranked: int) -> list[Explanation]:
-    """Hundred most relevant words of which so many are positive, and further positive words that are not among them."""
+    """The hundred most relevant words, of which `agreeing` are positive, and further words that are not among them."""
     top = [f"up{n}" for n in range(agreeing)] + [f"down{n}" for n in range(others)]
     words = top + [f"low{n}" for n in range(unranked)]
     return [explained(words, [*[1.0] * len(top), *[-1.0] * unranked])]
@@ -121,7 +121,7 @@ def test_the_words_agree_more_often_than_all_words_and_than_not(agreeing: int, o
 
 
 class Stated:
-    """A method whose relevance of the two marked numbers is their sum times a ratio that depends on its size."""
+    """A method whose relevance of the two marked numbers is their sum times a ratio, which depends on the size of the sum."""
 
     name = "stated"
 

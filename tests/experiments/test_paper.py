@@ -1,4 +1,4 @@
-"""The paper recomputed: on a small treebank that the test writes itself, and on SST where it is."""
+"""The paper recomputed: on a small treebank that the test writes itself, and on SST where it is available."""
 
 import copy
 import json
@@ -141,7 +141,7 @@ def test_a_model_of_characters_is_measured_by_its_words(tmp_path: Path) -> None:
 
 
 def test_long_sentences_are_explained_few_at_a_time() -> None:
-    """So that a model of characters shows progress, and stops soon when it is told to."""
+    """So that a character model shows progress and can be interrupted soon."""
     draw = random.Random(0)
     texts = [tuple(draw.choice(GOOD + BAD) for _ in range(draw.randint(1, 22))) for _ in range(40)]
     test = TestSet(whence.load("sst-char-gru"), texts, [n % 5 for n in range(40)])
@@ -202,8 +202,8 @@ def test_without_sst_the_command_says_what_to_do(tmp_path: Path) -> None:
     ("damage", "message"),
     [
         (lambda text: text[: len(text) // 2].rstrip("\n ()")[:-1], r"test\.txt, line \d+: the tree ends before its last '\)'"),
-        (lambda text: text.replace("\n(1", "\n(7", 1), r"test\.txt, line 2: column 2: '7' is no label"),
-        (lambda text: "", r"test\.txt holds no tree"),
+        (lambda text: text.replace("\n(1", "\n(7", 1), r"test\.txt, line 2: column 2: '7' is not a label"),
+        (lambda text: "", r"test\.txt has no trees"),
     ],
 )
 def test_a_damaged_file_is_named_with_its_line_and_nothing_is_written(
@@ -223,7 +223,7 @@ def test_a_damaged_file_is_named_with_its_line_and_nothing_is_written(
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("missing/paper", r"missing is no folder; make it first"), ("file", r"file is a file; give the name of a folder")],
+    [("missing/paper", r"missing is not a folder; make it first"), ("file", r"file is a file; give the name of a folder")],
 )
 def test_a_folder_that_cannot_be_is_refused_before_any_work(treebank: Path, tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "file").write_text("mine", encoding="utf-8")
@@ -235,7 +235,7 @@ def test_a_folder_that_cannot_be_is_refused_before_any_work(treebank: Path, tmp_
 def test_a_model_of_other_classes_is_refused(treebank: Path, tmp_path: Path) -> None:
     pipeline = whence.load("sst-bilstm")
     two = whence.Pipeline(pipeline.module, pipeline.tokenizer, pipeline.vocabulary, ("bad", "good"), "mine")
-    with pytest.raises(whence.ModelError, match=r"mine knows 2 classes; SST's are five"):
+    with pytest.raises(whence.ModelError, match=r"mine has 2 classes; SST has five"):
         whence.experiments.run(sst=treebank, output=tmp_path / "paper", model=two)
 
 
@@ -250,7 +250,7 @@ def test_a_folder_of_an_earlier_run_is_taken_over_whole(treebank: Path, tmp_path
     assert not [path for path in output.iterdir() if path.name.startswith(".")]
     (output / "results.json").unlink()
     (output / "results.json").mkdir()
-    with pytest.raises(whence.InputError, match=r"results.json is in the way of a file"):
+    with pytest.raises(whence.InputError, match=r"results.json is in the way"):
         whence.experiments.run(sst=short, output=output)
     for name in ("x" * 300, "a\0b"):
         with pytest.raises(whence.InputError, match="cannot be written to"):

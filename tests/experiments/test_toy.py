@@ -1,4 +1,4 @@
-"""Ground truth: on models that add and subtract, the paper's rule finds the numbers."""
+"""Ground truth: for models that add and subtract, the paper's rule finds the numbers."""
 
 import pytest
 import torch

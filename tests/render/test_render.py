@@ -1,4 +1,4 @@
-"""Explanations shown: every character there, none of them doing anything."""
+"""Rendered explanations contain every character, and none of them has an effect."""
 
 import json
 import re
@@ -164,7 +164,7 @@ def test_colours_are_full_at_the_largest_relevance() -> None:
 
 
 def painted(sign: int, system: Literal["256", "truecolor"]) -> list[tuple[ColorTriplet | None, ColorTriplet | None]]:
-    """The colours of letters and boxes that a terminal is sent for words of rising relevance."""
+    """The colours of letters and boxes on a terminal, for words of rising relevance."""
     words = [f"w{n}" for n in range(41)]
     spans = tuple((match.start(), match.end()) for match in re.finditer(r"w\d+", " ".join(words)))
     rising = Explanation(
@@ -195,7 +195,7 @@ def test_stronger_words_stand_out_more_on_dark_and_on_light_terminals(sign: int,
 
 
 def luminance(colour: ColorTriplet) -> float:
-    """Relative luminance, as contrast is reckoned with (WCAG 2)."""
+    """Relative luminance, by which contrast is computed (WCAG 2)."""
     parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour.normalized]
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 

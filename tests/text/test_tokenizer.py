@@ -1,4 +1,4 @@
-"""Free text becomes the treebank's tokens, each with its place; no character is lost."""
+"""Free text becomes the treebank's tokens, each with its position; no character is lost."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Training runs: written down, taken up again, refused when damaged, and alone in their folder."""
+"""Training runs: saved and resumed, refused when damaged, and alone in their folder."""
 
 import json
 import math
@@ -59,7 +59,9 @@ def test_a_flipped_bit_of_a_checkpoint_is_noticed(tmp_path: Path) -> None:
         damaged = bytearray(content)
         damaged[place] ^= 1 << draw.randrange(8)
         path.write_bytes(damaged)
-        with pytest.raises(ModelError, match=r"checkpoint is (damaged|no checkpoint: .*); remove it to start anew") as caught:
+        with pytest.raises(
+            ModelError, match=r"checkpoint is (damaged|not a checkpoint: .*); remove it to start over"
+        ) as caught:
             make_trainer().take_up(path)
         assert len(str(caught.value)) < 400 + len(str(path))
 
@@ -69,10 +71,10 @@ def test_a_checkpoint_cut_short_or_without_a_digest_is_refused(tmp_path: Path) -
     written(path)
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(ModelError, match=r"is no checkpoint: .*; remove it to start anew"):
+    with pytest.raises(ModelError, match=r"is not a checkpoint: .*; remove it to start over"):
         make_trainer().take_up(path)
     path.write_bytes(content.replace(b'"sha256"', b'"sha255"'))
-    with pytest.raises(ModelError, match="is damaged; remove it to start anew"):
+    with pytest.raises(ModelError, match="is damaged; remove it to start over"):
         make_trainer().take_up(path)
 
 
@@ -82,13 +84,13 @@ def test_numbers_that_are_not_finite_are_not_taken_up(tmp_path: Path, name: str)
     tensors, record = read_checkpoint(tmp_path / "checkpoint")
     tensors[name].view(-1)[0] = math.nan
     write_checkpoint(tmp_path / "checkpoint", tensors, record)
-    with pytest.raises(ModelError, match=rf"{name} holds numbers that are not finite; remove it to start anew"):
+    with pytest.raises(ModelError, match=rf"{name} holds numbers that are not finite; remove it to start over"):
         make_trainer().take_up(tmp_path / "checkpoint")
 
 
 def test_a_run_with_other_settings_is_not_taken_up(tmp_path: Path) -> None:
     written(tmp_path / "checkpoint")
-    with pytest.raises(ModelError, match=r"is of a run with other settings \(seed 0\); remove it to start anew"):
+    with pytest.raises(ModelError, match=r"was written by a run with other settings \(seed 0\); remove it to start over"):
         make_trainer(seed=1).take_up(tmp_path / "checkpoint")
 
 
@@ -106,14 +108,16 @@ def test_a_second_run_in_a_folder_is_refused_at_once(treebank: Path, tmp_path: P
 
     def second(done: int, total: int, loss: float) -> None:
         if not refused:
-            with pytest.raises(InputError, match=r"another run is training in .*model; wait for its end, or choose") as caught:
+            with pytest.raises(
+                InputError, match=r"another run is training in .*model; wait until it has finished, or choose"
+            ) as caught:
                 train_sst(treebank, tmp_path / "model", epochs=1)
             refused.append(str(caught.value))
 
     train_sst(treebank, tmp_path / "model", epochs=2, progress=second)
     assert len(refused) == 1
     assert {path.name for path in (tmp_path / "model").iterdir()} == {"config.json", "model.safetensors", "vocabulary.txt"}
-    with pytest.raises(InputError, match="holds a finished model"):
+    with pytest.raises(InputError, match="contains a finished model"):
         train_sst(treebank, tmp_path / "model", epochs=2)
 
 
@@ -140,11 +144,11 @@ def test_a_killed_run_keeps_nobody_out(treebank: Path, tmp_path: Path) -> None:
 
 def test_a_run_that_fails_leaves_no_folder_behind(treebank: Path, tmp_path: Path) -> None:
     (treebank / "dev.txt").write_text("(9 no tree)\n", encoding="utf-8")
-    with pytest.raises(DataError, match="'9' is no label"):
+    with pytest.raises(DataError, match="'9' is not a label"):
         train_sst(treebank, tmp_path / "model", epochs=1)
     assert not (tmp_path / "model").exists()
     (tmp_path / "mine").mkdir()
-    with pytest.raises(DataError, match="'9' is no label"):
+    with pytest.raises(DataError, match="'9' is not a label"):
         train_sst(treebank, tmp_path / "mine", epochs=1)
     assert list((tmp_path / "mine").iterdir()) == []
 
@@ -218,7 +222,7 @@ def test_the_command_says_that_it_goes_on(treebank: Path, tmp_path: Path, monkey
         train_sst(treebank, folder, epochs=3)
     done = command("--sst", treebank, "--epochs", 3, "--output", folder)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == f"taking up the run in {folder} after epoch 2 of 3\n"
+    assert done.stderr == f"resuming the run in {folder} after epoch 2 of 3\n"
 
 
 def test_neutral_sentences_alone_have_no_binary_accuracy(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""The command: parse, call the library, print."""
+"""The `whence` command. Each file parses one subcommand, calls the library and prints."""

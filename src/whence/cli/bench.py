@@ -1,4 +1,4 @@
-"""`whence bench`: what an explanation costs beside the prediction, as ratios."""
+"""`whence bench`: what an explanation costs relative to the prediction."""
 
 import importlib
 import json
@@ -22,18 +22,18 @@ COLUMNS = {
 
 def bench(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write everything that was measured to this file.")] = None,
-    repeats: Annotated[int, typer.Option(help="How often each thing is run.", min=3)] = 21,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write all measurements to this JSON file.")] = None,
+    repeats: Annotated[int, typer.Option(help="How often each measurement is repeated.", min=3)] = 21,
     scaling: Annotated[
-        bool, typer.Option(help="Also measure how time grows with samples, steps and states, and memory.")
+        bool, typer.Option(help="Also measure how time grows with steps, samples and layer size, and the peak memory.")
     ] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw how time grows into this PNG; implies --scaling.")] = None,
-    sst: Annotated[Path | None, typer.Option(help="A folder with SST: also measure its whole test set.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot how time grows into this PNG file; implies --scaling.")] = None,
+    sst: Annotated[Path | None, typer.Option(help="The folder of SST's tree files: also measure its whole test set.")] = None,
 ) -> None:
-    """Measure what an explanation costs as a multiple of the prediction and of its gradient, side by side.
+    """Measure the time of an explanation relative to the prediction and to its gradient.
 
-    Forward, gradient and LRP are those of the recurrent layer alone; the last column is a whole call of whence.relevance over
-    the model's own prediction.
+    Forward, gradient and LRP are times of the recurrent layer alone. The last column compares a whole call of whence.relevance
+    with the model's own prediction.
     """
     from rich.console import Console
 
@@ -47,7 +47,7 @@ def bench(
     for path in filter(None, (json_file, plot)):
         require_place(path)
     if plot is not None:
-        importlib.import_module("whence.render.figure")  # it needs matplotlib, which is better said before than after
+        importlib.import_module("whence.render.figure")  # it needs matplotlib: if that is missing, say so before measuring
     with Console(stderr=True).status("measuring"):
         found = speed(device, repeats=repeats)
         if scaling or plot is not None:
@@ -63,7 +63,7 @@ def bench(
 
 
 def _show(found: "Speed") -> None:
-    """Print the table, and a line for everything else."""
+    """Print the table of cases, and one line for each other measurement."""
     from rich.console import Console
     from rich.table import Table
 
@@ -82,24 +82,23 @@ def _show(found: "Speed") -> None:
             if key in case:
                 print(f"{case['name']}: {name} takes {case[key]:.0f} times as long as LRP")
     by_step = found["output_steps"]
-    print(
-        f"all {by_step['steps']} output steps in one call: {by_step['loop_over_all']:.0f} times faster than one call for each"
-    )
+    print(f"all {by_step['steps']} output steps in one call: {by_step['loop_over_all']:.0f} times faster than a call for each")
     for name, each in found.get("scaling", {}).items():
-        print(f"time grows with {name} from {each['values'][0]} to {each['values'][-1]} by a slope of {each['slope']:.2f}")
+        first, last = each["values"][0], each["values"][-1]
+        print(f"time grows with {name} from {first} to {last} with a slope of {each['slope']:.2f} on log axes")
     if "memory" in found:
         told = found["memory"]
-        print(f"{told['steps']:,} steps of a bi-LSTM 128/128 take {told['peak_gib']:.2f} GiB, PyTorch included")
+        print(f"{told['steps']:,} steps of a bi-LSTM 128/128 take {told['peak_gib']:.2f} GiB at peak, PyTorch included")
     if "sst" in found:
         told = found["sst"]
         oracle = (
             f"; the tests' NumPy oracle takes {told['oracle_over_lrp']:.0f} times as long" if "oracle_over_lrp" in told else ""
         )
         print(
-            f"SST's {told['sentences']} test sentences: LRP by words {told['lrp_over_forward']:.2f} times the packed forward, "
-            f"explain() {told['explain_over_forward']:.2f} times{oracle}"
+            f"SST's {told['sentences']} test sentences: LRP takes {told['lrp_over_forward']:.2f} times the packed forward "
+            f"pass, explain() {told['explain_over_forward']:.2f} times{oracle}"
         )
-    print(f"medians of {found['repeats']} interleaved repeats, in brackets the quartiles; {found['machine']}, one thread")
+    print(f"medians of {found['repeats']} interleaved repeats, quartiles in brackets; {found['machine']}, one thread")
 
 
 def _with_spread(case: "dict[str, Figure]", key: str) -> str:

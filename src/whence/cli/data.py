@@ -1,21 +1,21 @@
-"""`whence data`: fetches data sets, when asked to."""
+"""`whence data`: downloads data sets."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-data = typer.Typer(help="Fetch data sets.")
+data = typer.Typer(help="Download data sets.")
 
 
 @data.callback()
 def options() -> None:
-    """Fetch data sets."""
+    """Download data sets."""
 
 
 @data.command()
 def sst(
-    output: Annotated[Path | None, typer.Option(help="The folder to put it in; the user's cache otherwise.")] = None,
+    output: Annotated[Path | None, typer.Option(help="The folder to download into; by default the user's cache.")] = None,
 ) -> None:
     """Download the Stanford Sentiment Treebank and check its hash."""
     from whence.data.download import download_sst

@@ -1,4 +1,4 @@
-"""`whence explain`: texts in, explanations out, in any of the formats."""
+"""`whence explain`: explains texts, in any of the output formats."""
 
 import json
 import os
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """What an explanation can be printed as."""
+    """The output formats."""
 
     terminal = "terminal"
     html = "html"
@@ -50,16 +50,20 @@ class ProductName(StrEnum):
 
 def explain(
     context: typer.Context,
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts to explain; without any, lines of standard input.")] = None,
-    file: Annotated[Path | None, typer.Option(help="A file with a text in every line.")] = None,
-    model: Annotated[str, typer.Option(help="A bundled model, a folder, or package.module:factory.")] = "sst-bilstm",
-    method: Annotated[list[MethodName] | None, typer.Option(help="May be given several times.")] = None,
-    target: Annotated[str, typer.Option(help="A class, by name or number; predicted; or all.")] = "predicted",
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="Texts to explain; by default, the lines of standard input.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="A file with one text per line.")] = None,
+    model: Annotated[
+        str, typer.Option(help="A bundled model, the folder of a saved one, or package.module:factory.")
+    ] = "sst-bilstm",
+    method: Annotated[list[MethodName] | None, typer.Option(help="The method; may be given several times.")] = None,
+    target: Annotated[str, typer.Option(help="A class by name or number, predicted, or all.")] = "predicted",
     epsilon: Annotated[float, typer.Option(help="LRP's stabiliser.")] = 1e-3,
-    delta: Annotated[float, typer.Option(help="The part of biases that LRP shares out.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="The fraction of the biases that LRP distributes to the inputs.")] = 0.0,
     product: Annotated[ProductName, typer.Option(help="LRP's rule for products with gates.")] = ProductName.all,
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.terminal,
-    output: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
+    format: Annotated[Format, typer.Option(help="The output format.")] = Format.terminal,
+    output: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
 ) -> None:
     """Show which words spoke for a decision and which against it."""
     if output is not None:
@@ -80,7 +84,7 @@ def explain(
 
 
 def _note_idle_settings(context: typer.Context, names: list[MethodName]) -> None:
-    """Say which of LRP's settings were given in vain."""
+    """Note which of LRP's settings have no effect with the chosen methods."""
     sources = {name: context.get_parameter_source(name) for name in ("epsilon", "delta", "product")}
     given = [f"--{name}" for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     if given and MethodName.lrp not in names:
@@ -99,7 +103,7 @@ def _texts(texts: list[str] | None, file: Path | None) -> list[str]:
             raise InputError("there is no text; give one as an argument, by --file, or on standard input")
         given = _lines(sys.stdin.buffer.read, "standard input")
     if not given:
-        raise InputError("there is no text: not one line with a word in it")
+        raise InputError("there is no text: all lines are empty")
     return given
 
 
@@ -115,10 +119,10 @@ def _decoded(content: bytes, name: str) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{name} is not UTF-8 text (byte {error.start}); it must hold one text in every line") from None
+        raise InputError(f"{name} is not UTF-8 text (byte {error.start}); it must have one text per line") from None
     text = text.replace("\r\n", "\n")
     if "\0" in text:
-        raise InputError(f"{name} is a binary file; it must hold one text in every line")
+        raise InputError(f"{name} is a binary file; it must have one text per line")
     return text
 
 
@@ -193,7 +197,9 @@ def _rendered(groups: "list[list[Explanation]]", format: Format) -> str:
         from whence.render.svg import svg
 
         if len(everything) != 1:
-            raise InputError(f"a picture shows one explanation, and there are {len(everything)}; use --format html for many")
+            raise InputError(
+                f"an SVG image shows one explanation, but there are {len(everything)}; use --format html for several"
+            )
         return svg(everything[0])
     from whence.render.terminal import terminal
 

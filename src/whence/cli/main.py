@@ -1,4 +1,4 @@
-"""The `whence` command: mounts its parts, and turns errors into one line and an exit code."""
+"""The `whence` command: its subcommands, and errors as one line and an exit code."""
 
 import sys
 from errno import EBADF
@@ -40,14 +40,14 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
 ) -> None:
-    """Explain recurrent models: which words spoke for a decision and which against it."""
+    """Explain recurrent models: which words spoke for a decision, and which against it."""
 
 
 def main() -> None:
-    """Run the command; 0 done, 1 the work failed, 2 the call was wrong, 130 interrupted. An error is one line."""
+    """Run the command. Exit codes: 0 done, 1 failed, 2 wrong call, 130 interrupted. An error is printed as one line."""
     fill_closed_streams()
     arguments = sys.argv[1:] or ["--help"]
     flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
@@ -60,7 +60,7 @@ def main() -> None:
         code = INTERRUPTED
     except (Exception, SystemExit) as error:
         if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
-            code = 0  # who reads the output has had enough
+            code = 0  # the reader of the pipe closed it
         elif isinstance(error, SystemExit) or "--debug" in flags:
             raise
         else:
@@ -72,28 +72,28 @@ def main() -> None:
     sys.exit(code)
 
 
-INTERRUPTED = 130  # what a shell says of a program that Ctrl-C ended, and the command line's own code too
+INTERRUPTED = 130  # a shell's exit code for a program that Ctrl-C ended; click uses it too
 
 
 def _told(error: Exception, arguments: list[str]) -> int:
-    """Print what went wrong as one line without a control character in it; returns the exit code."""
+    """Print an error as one line without control characters, and return the exit code."""
     reason, code = str(error), 1
-    if hasattr(error, "show"):  # the command line's own errors have that
+    if hasattr(error, "show"):  # an error of click, which parses the command line
         reason, code = _wrong_call(error, arguments), 2
     elif isinstance(error, (InputError, TargetError, ModelError, DataError)):
         code = 2
     elif isinstance(error, OSError) and error.errno == EBADF and error.filename is None:
         reason = "standard output is closed, so nothing can be printed; leave it open, or send it to a file or /dev/null"
     elif not isinstance(error, WhenceError):
-        reason = f"{type(error).__name__}: {reason}; --debug shows where"
+        reason = f"{type(error).__name__}: {reason}; --debug shows the traceback"
     print(f"whence: {visible(' '.join(reason.split()))}", file=sys.stderr)
     return code
 
 
 def _wrong_call(error: Any, arguments: list[str]) -> str:
-    """What the command line's own code found wrong, with the option's name and the value that was given for it."""
+    """The message of a click error, with the option's name and the value that was given for it."""
     reason = error.format_message().replace(": Value error, ", ": ").rstrip(".")
-    checked = getattr(error.__cause__, "errors", list)()  # by a check whose message leaves the value out
+    checked = getattr(error.__cause__, "errors", list)()  # its message may leave the value out
     if checked and (value := repr(checked[0]["input"])) not in reason:
         reason = reason.replace("Invalid value for", f"Invalid value {value} for")
     named = "whence" if arguments[0].startswith("-") else f"whence {arguments[0]}"

@@ -1,8 +1,8 @@
-"""`whence models`: what is bundled, and how good it is."""
+"""`whence models`: the bundled models and their accuracy."""
 
 
 def models() -> None:
-    """List the bundled models with their figures on SST's test sentences."""
+    """List the bundled models with their accuracy on SST's test sentences."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""`whence paper`: the paper's figures and tables, recomputed."""
+"""`whence paper`: recomputes the paper's figures and tables."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +9,11 @@ import typer
 def paper(
     output: Annotated[Path, typer.Option(help="The folder for report.html, the figures and results.json.")],
     sst: Annotated[Path | None, typer.Option(help="The folder of SST's tree files.")] = None,
-    model: Annotated[str, typer.Option(help="A bundled model, a folder, or package.module:factory.")] = "sst-bilstm",
+    model: Annotated[
+        str, typer.Option(help="A bundled model, the folder of a saved one, or package.module:factory.")
+    ] = "sst-bilstm",
 ) -> None:
-    """Recompute every figure and table of the paper, and compare with what was published."""
+    """Recompute every figure and table of the paper, and compare them with the published ones."""
     import resource
 
     from rich.console import Console

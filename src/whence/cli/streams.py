@@ -1,4 +1,4 @@
-"""Where a command's output goes: standard streams, which may be closed, and files."""
+"""Output of a command: standard streams, which may be closed, and files."""
 
 import os
 import sys
@@ -9,42 +9,42 @@ from whence.render.colour import one_line
 
 
 def fill_closed_streams() -> None:
-    """Put a stand-in where a standard stream was closed before the start, so that no other file gets its number.
+    """Open /dev/null in place of closed standard streams, so that no other file gets their descriptors.
 
-    Input then ends at once, output fails when something is written, and errors go nowhere.
+    Input is then empty, writing output fails, and errors are discarded.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR if number == 2 else os.O_RDONLY)  # it gets the lowest number that is free
+            os.open(os.devnull, os.O_RDWR if number == 2 else os.O_RDONLY)  # gets the lowest free descriptor
     sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def drop_output() -> None:
-    """Let what is still to be printed go nowhere: it could not be written, and Python would try again at its end."""
+    """Discard output that could not be written; otherwise Python would try to write it again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
 
 
 def note(text: str) -> None:
-    """Say something beside the output, in one line on standard error."""
+    """Print a note as one line on standard error."""
     print(f"whence: note: {one_line(text)}", file=sys.stderr)
 
 
 def require_place(path: Path) -> None:
-    """Refuse a file that cannot be made, before there is anything to write into it."""
+    """Refuse a file that cannot be written, before any work is done."""
     try:
-        path.resolve()  # a link that leads to itself
+        path.resolve()  # raises for a link that leads to itself
         if path.is_dir():
             raise InputError(f"{path} is a folder; give the name of a file")
         if not path.parent.is_dir():
-            raise InputError(f"{path.parent} is no folder; make it first, or write somewhere else")
+            raise InputError(f"{path.parent} is not a folder; make it first, or write somewhere else")
         if path.exists() and not os.access(path, os.W_OK):
-            raise InputError(f"{path} may not be written to; change its mode, or write somewhere else")
+            raise InputError(f"{path} is write-protected; change its mode, or write somewhere else")
         path.lstat()
     except FileNotFoundError:
         return
@@ -53,7 +53,7 @@ def require_place(path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file whole, or say why it cannot be written."""
+    """Write a file completely, or raise an error that says why not."""
     from whence.models.files import write_whole
 
     try:

@@ -1,4 +1,4 @@
-"""`whence train`: a sentiment model from SST."""
+"""`whence train`: trains a sentiment model on SST."""
 
 import sys
 from enum import StrEnum
@@ -17,20 +17,20 @@ class CellName(StrEnum):
 
 
 class LevelName(StrEnum):
-    """What a model reads."""
+    """What the tokens of a model are."""
 
     word = "word"
     char = "char"
 
 
 def train(
-    output: Annotated[Path, typer.Option(help="The folder to save the model in; a stopped run is taken up from there.")],
+    output: Annotated[Path, typer.Option(help="The folder to save the model in; a stopped run resumes from there.")],
     sst: Annotated[Path | None, typer.Option(help="The folder of SST's tree files.")] = None,
     cell: Annotated[CellName, typer.Option(help="The recurrent cell.")] = CellName.lstm,
-    level: Annotated[LevelName, typer.Option(help="Words or characters.")] = LevelName.word,
-    vectors: Annotated[Path | None, typer.Option(help="Word vectors to start from: GloVe-style text, or npz.")] = None,
-    seed: Annotated[int, typer.Option(help="For everything random.")] = 0,
-    epochs: Annotated[int | None, typer.Option(help="How often to go through the data.", min=1)] = None,
+    level: Annotated[LevelName, typer.Option(help="Whether tokens are words or characters.")] = LevelName.word,
+    vectors: Annotated[Path | None, typer.Option(help="Initial word vectors: GloVe-style text, or an npz file.")] = None,
+    seed: Annotated[int, typer.Option(help="The random seed.")] = 0,
+    epochs: Annotated[int | None, typer.Option(help="The number of epochs.", min=1)] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Train a sentiment model on the Stanford Sentiment Treebank."""
@@ -57,7 +57,7 @@ def train(
             device=device,
             progress=lambda done, total, loss: bar.update(task, completed=done, total=total, loss=f"loss {loss:.3f}"),
             taken_up=lambda epoch, epochs: print(
-                one_line(f"taking up the run in {output} after epoch {epoch} of {epochs}"), file=sys.stderr
+                one_line(f"resuming the run in {output} after epoch {epoch} of {epochs}"), file=sys.stderr
             ),
         )
     for split in ("dev", "test"):

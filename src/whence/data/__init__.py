@@ -1,1 +1,1 @@
-"""Data sets as they are read from disk."""
+"""Data sets: SST, word vectors, a sentiment lexicon, and toy tasks with known relevance."""

@@ -1,4 +1,4 @@
-"""Fetches SST from its home when asked to, and checks that it is what it should be."""
+"""Downloads SST from its official address and checks its hash."""
 
 import hashlib
 import io
@@ -15,7 +15,7 @@ SIZE, SHA256 = 789_539, "5c613a4f673fc74097d523a2c83f38e0cc462984d847b82c7aaf36b
 
 
 def download_sst(directory: Path | None = None, *, address: str = ADDRESS) -> Path:
-    """Download the official archive and unpack its tree files; nothing is written unless the hash is right."""
+    """Download the official archive and unpack its tree files; nothing is written unless the hash matches."""
     folder = directory or cached_sst()
     try:
         with urllib.request.urlopen(address, timeout=60) as answer:
@@ -32,7 +32,9 @@ def unpack(content: bytes, folder: Path) -> Path:
     """Check the archive's hash and put its three tree files into the folder."""
     found = hashlib.sha256(content).hexdigest()
     if found != SHA256:
-        raise DataError(f"the download has SHA-256 {found[:16]}…, the official archive {SHA256[:16]}…; it was not unpacked")
+        raise DataError(
+            f"the download has SHA-256 {found[:16]}…, the official archive has {SHA256[:16]}…; it was not unpacked, try again"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for split in SPLITS:

@@ -1,4 +1,4 @@
-"""VADER's sentiment lexicon, from its package: how positive or negative people find a word."""
+"""VADER's sentiment lexicon, read from its package: how positive or negative people rated each word."""
 
 from importlib.resources import files
 

@@ -12,19 +12,19 @@ from whence.errors import DataError
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
 SPLITS = {"train": 8544, "dev": 1101, "test": 2210}
-OFFICIAL = "8ceec0edb1c455fde4bb538c1d0b24dc55f6af650a3956487e57bc67a12c22e7"  # the digest of the three files as published
-_PIECES = re.compile(r"[()]|[^() ]+")  # only the ASCII space separates: some words hold a no-break space
+OFFICIAL = "8ceec0edb1c455fde4bb538c1d0b24dc55f6af650a3956487e57bc67a12c22e7"  # the digest of the three published files
+_PIECES = re.compile(r"[()]|[^() ]+")  # only the ASCII space separates words: some of them contain a no-break space
 
 
 class Tree(NamedTuple):
-    """A sentence and the label of every phrase in it; `spans` are (start, end, label), the whole sentence first."""
+    """A sentence and the label of every phrase in it; `spans` holds (start, end, label), the whole sentence first."""
 
     tokens: tuple[str, ...]
     spans: tuple[tuple[int, int, int], ...]
 
     @property
     def label(self) -> int:
-        """The sentence's own label, 0 (very negative) to 4 (very positive)."""
+        """The label of the whole sentence, 0 (very negative) to 4 (very positive)."""
         return self.spans[0][2]
 
     def phrases(self) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -34,37 +34,39 @@ class Tree(NamedTuple):
 
 
 def parse_tree(line: str) -> Tree:
-    """Read one tree, `(3 (2 It) (4 works))`, its words lower-cased and their escapes (`\\/`, `-lrb-`) kept."""
+    """Parse one tree, such as `(3 (2 It) (4 works))`. Words are lower-cased; escapes (`\\/`, `-lrb-`) are kept."""
     tokens: list[str] = []
     spans: list[list[int]] = []
-    open_spans: list[list[int]] = []  # the spans whose end is still to come
+    open_spans: list[list[int]] = []  # the spans that are not closed yet; an end of -2 marks one that holds a word
     expects_label = False
     for match in _PIECES.finditer(line.strip("\r\n ")):
         piece, column = match.group(), match.start() + 1
         if spans and not open_spans:
-            raise DataError(f"column {column}: {_quoted(piece)} stands behind the end of the tree")
+            raise DataError(f"column {column}: {_quoted(piece)} comes after the end of the tree")
         if expects_label:
             if len(piece) != 1 or piece not in "01234":
-                raise DataError(f"column {column}: {_quoted(piece)} is no label; every phrase starts with one of 0 to 4")
+                raise DataError(
+                    f"column {column}: {_quoted(piece)} is not a label; every phrase starts with a label from 0 to 4"
+                )
             spans.append([len(tokens), -1, int(piece)])
             open_spans.append(spans[-1])
             expects_label = False
         elif piece == "(":
             if open_spans and open_spans[-1][1] == -2:
-                raise DataError(f"column {column}: a phrase holds both a word and another phrase")
+                raise DataError(f"column {column}: a phrase contains both a word and another phrase")
             expects_label = True
         elif piece == ")":
             span = open_spans.pop() if open_spans else None
             if span is None or span[0] == len(tokens):
-                raise DataError(f"column {column}: ')' closes a phrase without words")
+                raise DataError(f"column {column}: ')' closes an empty phrase")
             span[1] = len(tokens)
         else:
             if not open_spans or open_spans[-1][0] != len(tokens) or open_spans[-1][1] == -2:
-                raise DataError(f"column {column}: the word {_quoted(piece)} does not stand alone in a phrase of its own")
+                raise DataError(f"column {column}: the word {_quoted(piece)} is not the only word of its phrase")
             tokens.append(piece.lower())
             open_spans[-1][1] = -2
     if expects_label or open_spans or not spans:
-        raise DataError("the tree ends before its last ')'" if spans or expects_label else "the line holds no tree")
+        raise DataError("the tree ends before its last ')'" if spans or expects_label else "the line has no tree")
     return Tree(tuple(tokens), tuple((start, end, label) for start, end, label in spans))
 
 
@@ -73,12 +75,12 @@ def _quoted(piece: str) -> str:
 
 
 def read_trees(path: Path) -> list[Tree]:
-    """All trees of a file, one a line; what is wrong with a file is said with the number of the line."""
+    """All trees of a file, one per line. An error names the file and the line."""
     trees: list[Tree] = []
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise DataError(f"{path} does not exist; an SST folder holds train.txt, dev.txt and test.txt") from None
+        raise DataError(f"{path} does not exist; an SST folder contains train.txt, dev.txt and test.txt") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -90,7 +92,7 @@ def read_trees(path: Path) -> list[Tree]:
             except DataError as error:
                 raise DataError(f"{path}, line {number}: {error}") from None
     if not trees:
-        raise DataError(f"{path} holds no tree")
+        raise DataError(f"{path} has no trees")
     return trees
 
 
@@ -100,14 +102,14 @@ def read_split(directory: Path, split: str) -> list[Tree]:
 
 
 def find_sst(directory: str | Path | None = None) -> Path:
-    """The folder of SST's tree files: the one given, else $WHENCE_SST, else the user's cache."""
+    """The folder of SST's tree files: `directory`, else $WHENCE_SST, else the user's cache."""
     wanted = directory or os.environ.get("WHENCE_SST") or cached_sst()
     folder = Path(wanted)
     for place in (folder, folder / "trees"):
         if all((place / f"{split}.txt").is_file() for split in SPLITS):
             return place
     raise DataError(
-        f"SST is not in {folder}: its folder holds train.txt, dev.txt and test.txt; run 'whence data sst' to download it, or "
+        f"SST is not in {folder}: there should be train.txt, dev.txt and test.txt; run 'whence data sst' to download it, or "
         "give its folder by --sst or $WHENCE_SST"
     )
 
@@ -118,5 +120,5 @@ def cached_sst() -> Path:
 
 
 def digest(directory: Path) -> str:
-    """A hash of the three files together, for a training record."""
+    """A hash of the three files together."""
     return hashlib.sha256(b"".join((directory / f"{split}.txt").read_bytes() for split in SPLITS)).hexdigest()

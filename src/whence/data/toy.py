@@ -1,7 +1,7 @@
-"""Tasks whose true relevance is known: two marked numbers in a sequence, to be added or subtracted (Arras et al. 2019).
+"""Toy tasks with known relevance: add or subtract the two marked numbers of a sequence (Arras et al. 2019).
 
-A step is (other number, first marked number, second marked number), two of them zero; the target is n_a + n_b or n_a − n_b, so
-that the relevance of the two marked steps should be n_a and ± n_b, and that of all others nothing.
+A step is (unmarked number, first marked number, second marked number), two of them zero. The result is n_a + n_b or n_a − n_b.
+So the relevance of the two marked steps should be n_a and ± n_b, and that of all other steps 0.
 """
 
 from typing import Literal, NamedTuple
@@ -14,11 +14,11 @@ TRAIN, VALIDATE, TEST = (4, 10), (11, 12), (13, 14)  # lengths, both ends includ
 
 
 class Sums(NamedTuple):
-    """Sequences of one length, where the marked numbers stand, and the result."""
+    """Sequences of one length, the positions of the marked numbers, and the results."""
 
     x: Tensor  # (B, T, 3)
-    a: Tensor  # (B,) the place of the first marked number
-    b: Tensor  # (B,) and that of the second, behind it
+    a: Tensor  # (B,) the position of the first marked number
+    b: Tensor  # (B,) the position of the second one, after the first
     y: Tensor  # (B,)
 
     @property

@@ -1,1 +1,1 @@
-"""Explanations in, numbers out."""
+"""Measurements on models and their explanations: accuracy, word deletion, position, word rankings."""

@@ -1,4 +1,4 @@
-"""How far a figure could lie elsewhere with other texts of the same kind: bootstrap intervals, the same on every run."""
+"""Bootstrap intervals: how much a number would vary with other texts of the same kind. They are the same on every run."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,7 +11,7 @@ Numbers = NDArray[np.float64]
 
 
 class Band(NamedTuple):
-    """The middle 95 % of what resampled texts give."""
+    """The middle 95 % of the values over all resamples."""
 
     low: Numbers
     high: Numbers
@@ -23,12 +23,15 @@ def draws(count: int, *, seed: int = 0, number: int = DRAWS) -> Numbers:
 
 
 def band(resampled: Numbers) -> Band:
-    """The band of a figure from its value in every resample (draws, ...)."""
+    """The band of a number, from its value in every resample (draws, ...)."""
     low, high = np.quantile(resampled, (0.025, 0.975), axis=0)
     return Band(low, high)
 
 
 def mean_band(values: Numbers, figure: Callable[[Numbers], Numbers] = lambda means: means) -> Band:
-    """The band of a figure made of the means over texts (texts, ...); texts stay whole, so that pairs stay pairs."""
+    """The band of a number computed from the means over texts (texts, ...).
+
+    A text is drawn with all its values, so that paired values stay paired.
+    """
     means = draws(len(values)) @ values.reshape(len(values), -1) / len(values)
     return band(figure(means.reshape(-1, *values.shape[1:])))

@@ -1,4 +1,4 @@
-"""Word deletion: how fast a model loses a decision, or finds the right one, when words are taken away in some order."""
+"""Word deletion: how the predictions of a model change as words are deleted in some order."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -16,7 +16,7 @@ Order = Literal["decreasing", "increasing"]
 
 
 def deletion_order(explanation: Explanation, order: Order) -> list[int]:
-    """The words of an explanation by decreasing or increasing relevance; of equal ones the first goes first."""
+    """The positions of the words by decreasing or increasing relevance; ties are in the order of the text."""
     if order not in ("decreasing", "increasing"):
         raise InputError(f'order is {order!r}; it is "decreasing" or "increasing"')
     sign = -1 if order == "decreasing" else 1
@@ -34,8 +34,8 @@ def predictions_without(
 ) -> NDArray[np.int64]:
     """The class predicted with the first 0, 1, … `steps` words of each text's order deleted (texts, steps + 1).
 
-    A word is deleted by setting its embedding to zero; its place stays. `words` are the tokens of each word, where one word may
-    be several.
+    A word is deleted by setting its embedding to zero; its position stays. `words` gives the tokens of each word, where a word
+    can have several.
     """
     cuts = [cut(pipeline, text) for text in texts]
     found = np.full((len(cuts), steps + 1), -1)
@@ -62,19 +62,20 @@ def deletion_curve(
 ) -> NDArray[np.bool_]:
     """Whether the model is right about each text after 0, 1, … `steps` deletions (texts, steps + 1); its mean is the curve.
 
-    Relevance is computed once, on the whole text: the explanations come from it. Labels are classes by name or number. A text
-    with fewer words than steps stays empty from then on.
+    The explanations are those of the whole text: relevance is not computed again after a deletion. Labels are classes by name
+    or number. A text with fewer words than steps stays empty once all its words are deleted.
     """
     if not len(texts) == len(labels) == len(explanations):
         raise InputError(
-            f"there are {len(texts)} texts, {len(labels)} labels and {len(explanations)} explanations; give as many of each"
+            f"there are {len(texts)} texts, {len(labels)} labels and {len(explanations)} explanations; "
+            "give the same number of each"
         )
     numbers = [_label(pipeline, label) for label in labels]
     for n, (text, explanation) in enumerate(zip(texts, explanations, strict=True)):
         count = len(cut(pipeline, text).forms) if words is None else len(words[n])
         if count != len(explanation.relevance):
             raise InputError(
-                f"text {n + 1} has {count} words, its explanation {len(explanation.relevance)}: is the order the same?"
+                f"text {n + 1} has {count} words, its explanation {len(explanation.relevance)}; give both in the same order"
             )
     orders = [deletion_order(explanation, order) for explanation in explanations]
     predicted = predictions_without(pipeline, texts, orders, words=words, steps=steps)
@@ -87,11 +88,11 @@ def _label(pipeline: Pipeline, label: int | str) -> int:
     if isinstance(label, (int, np.integer)) and 0 <= label < len(pipeline.classes):
         return int(label)
     raise InputError(
-        f"label {label!r} is no class of {pipeline.name}: {', '.join(pipeline.classes)}, or 0 to {len(pipeline.classes) - 1}"
+        f"label {label!r} is not a class of {pipeline.name}: {', '.join(pipeline.classes)}, or 0 to {len(pipeline.classes) - 1}"
     )
 
 
 def random_orders(lengths: Sequence[int], *, seed: int) -> list[list[int]]:
-    """For every text its words in a random order."""
+    """A random order of the words of each text."""
     generator = torch.Generator().manual_seed(seed)
     return [torch.randperm(length, generator=generator).tolist() for length in lengths]

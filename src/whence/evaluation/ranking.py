@@ -1,4 +1,4 @@
-"""The words that a model holds to be most and least relevant, over a whole data set."""
+"""The most and the least relevant words of a whole data set."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from whence.explanation import Explanation
 
 
 class Occurrence(NamedTuple):
-    """One word at one place: its relevance, the number of its text and its position in it."""
+    """A word at one position of one text, and its relevance there."""
 
     word: str
     relevance: float
@@ -16,7 +16,7 @@ class Occurrence(NamedTuple):
 
 
 def ranked_words(explanations: Iterable[Explanation]) -> list[Occurrence]:
-    """Every occurrence of every word, the most relevant first; equal ones in the order of the texts."""
+    """Every occurrence of every word, the most relevant first; ties are in the order of the texts."""
     found = [
         Occurrence(word, relevance, n, position)
         for n, explanation in enumerate(explanations)
@@ -26,7 +26,7 @@ def ranked_words(explanations: Iterable[Explanation]) -> list[Occurrence]:
 
 
 def distinct(ranked: Iterable[Occurrence], count: int) -> list[Occurrence]:
-    """The first `count` different words, each at its first occurrence; give `reversed(ranked)` for the least relevant."""
+    """The first `count` different words, each at its first occurrence; pass `reversed(ranked)` for the least relevant."""
     found: dict[str, Occurrence] = {}
     for occurrence in ranked:
         if len(found) == count:

@@ -1,4 +1,4 @@
-"""Tokens gathered into words, so that a model of characters is measured by the same words as any other."""
+"""Tokens grouped into words, so that a character model is evaluated on the same words as any other."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from whence.text.tokenizer import CharacterTokenizer, TreebankTokenizer
 
 
 def word_groups(pipeline: Pipeline, text: Text) -> list[range]:
-    """The tokens of every word, in order and without a gap; only characters are gathered, other tokens are words already.
+    """The tokens of every word, in order and without gaps. Only characters are grouped; other tokens count as words.
 
-    What stands between two words goes with the one before it.
+    Characters between two words belong to the first of them.
     """
     written, _, spans = cut(pipeline, text)
     if not isinstance(pipeline.tokenizer, CharacterTokenizer):
@@ -25,12 +25,12 @@ def word_groups(pipeline: Pipeline, text: Text) -> list[range]:
 
 
 def by_word(explanation: Explanation, groups: Sequence[range]) -> Explanation:
-    """The same explanation with one token for every group; relevance is added up, so nothing is lost."""
+    """The same explanation with one token per group, whose relevance is the sum over the group."""
     if all(len(group) == 1 for group in groups):
         return explanation
     spans = [(explanation.spans[group[0]][0], explanation.spans[group[-1]][1]) for group in groups]
 
-    def gathered(relevance: Sequence[float]) -> tuple[float, ...]:
+    def summed(relevance: Sequence[float]) -> tuple[float, ...]:
         return tuple(sum(relevance[n] for n in group) for group in groups)
 
     words = [explanation.text[start:end].rstrip() for start, end in spans]
@@ -39,6 +39,6 @@ def by_word(explanation: Explanation, groups: Sequence[range]) -> Explanation:
         tokens=tuple(words),
         spans=tuple((start, start + len(word)) for (start, _), word in zip(spans, words, strict=True)),
         unknown=tuple(any(explanation.unknown[n] for n in group) for group in groups),
-        relevance=gathered(explanation.relevance),
-        encoders=tuple(gathered(share) for share in explanation.encoders),
+        relevance=summed(explanation.relevance),
+        encoders=tuple(summed(share) for share in explanation.encoders),
     )

@@ -1,4 +1,4 @@
-"""Work that brings data, models and explanations together; `run` reproduces the paper."""
+"""The papers' experiments: `run` reproduces Arras et al. (2017), and `toy` the ground truth of Arras et al. (2019)."""
 
 from typing import TYPE_CHECKING
 

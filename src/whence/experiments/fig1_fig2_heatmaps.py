@@ -1,4 +1,4 @@
-"""Fig. 1 and Fig. 2: which sentences are shown as heatmaps, and in what order."""
+"""Fig. 1 and Fig. 2: which sentences are shown as heatmaps, and in which order."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,14 +8,14 @@ from whence.experiments.test_set import TestSet
 from whence.explanation import Explanation
 
 RULE = (
-    "Sentences labelled very negative or very positive. First those with the words that the paper discusses: again and again "
-    "the sentence with most of them not shown yet, of equals the shortest, then the first in the file. Then, until there "
-    f"are {HEATMAPS}, the first sentence of 8 to 16 words of whichever panel has fewest."
+    "Only sentences labelled very negative or very positive are shown. First come sentences with the words that the paper "
+    "discusses: each time the one with most of these words that are not shown yet; among equals the shortest, then the first "
+    f"in the file. Then, until there are {HEATMAPS}, the panel with the fewest sentences gets its next one of 8 to 16 words."
 )
 
 
 class Panel(NamedTuple):
-    """Sentences of one class that the model got right, or wrong; `numbers` are theirs in the figure, from 1 on."""
+    """Sentences of one class that the model got right, or wrong; `numbers` are their numbers in the figure, from 1 on."""
 
     label: int
     is_correct: bool
@@ -24,7 +24,7 @@ class Panel(NamedTuple):
 
 
 def panels(test: TestSet) -> list[Panel]:
-    """Very negative above very positive, in each the correct sentences above the wrong ones."""
+    """The panels from top to bottom: very negative before very positive, each with correct sentences before wrong ones."""
 
     def kind(n: int) -> tuple[int, bool]:
         return test.labels[n], bool(right[n])

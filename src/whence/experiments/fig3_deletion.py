@@ -1,4 +1,7 @@
-"""Fig. 3: accuracy while words are deleted: the most relevant first where the model was right, the least where it was wrong."""
+"""Fig. 3: accuracy as words are deleted.
+
+The most relevant words are deleted first where the model was right, the least relevant first where it was wrong.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -17,9 +20,9 @@ ORDERS: dict[Side, Order] = {"correct": "decreasing", "wrong": "increasing"}
 
 
 class Curves(NamedTuple):
-    """One panel: for each method whether the model is right after each number of deletions (sentences, deletions + 1).
+    """One panel: for each method, whether the model is right after each number of deletions (sentences, deletions + 1).
 
-    That of "random" is the mean of its runs, whose accuracies are in `runs` (runs, deletions + 1).
+    The entry "random" is the mean of several runs; their accuracies are in `runs` (runs, deletions + 1).
     """
 
     hits: dict[str, NDArray[np.float64]]
@@ -27,22 +30,22 @@ class Curves(NamedTuple):
 
     @property
     def sentences(self) -> int:
-        """How many sentences the panel is made of."""
+        """The number of sentences in the panel."""
         return len(self.hits["random"])
 
     def accuracy(self, method: str) -> NDArray[np.float64]:
-        """The curve."""
+        """The accuracy after each number of deletions."""
         return self.hits[method].mean(0)
 
     def band(self, method: str) -> Band:
-        """Where the curve could lie with other sentences."""
+        """The 95 % band of the accuracy."""
         return mean_band(self.hits[method])
 
 
 def fig3(
     test: TestSet, explanations: Mapping[str, Sequence[Explanation]], *, report: Report = lambda n: None
 ) -> dict[Side, Curves]:
-    """Both panels, from each method's explanations of all sentences for their labels; without a panel that is empty."""
+    """Both panels, from each method's explanations of all sentences for their labels; an empty panel is left out."""
     long = test.at_least(DELETION_WORDS)
     found: dict[Side, Curves] = {}
     for side, order in ORDERS.items():

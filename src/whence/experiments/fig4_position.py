@@ -1,4 +1,4 @@
-"""Fig. 4: how relevance spreads over a sentence, for every target class, in all and for each encoder alone."""
+"""Fig. 4: how relevance is distributed over a sentence, for every target class, in total and for each encoder alone."""
 
 from collections.abc import Sequence
 
@@ -14,9 +14,9 @@ Intervals = NDArray[np.float64]  # (sentences, intervals)
 
 
 def fig4(explanations: Sequence[Sequence[Explanation]]) -> dict[str, list[Intervals]]:
-    """From each sentence's explanations for all classes: by part, for every class, the relevance in every interval.
+    """By part and class, the relevance in every interval, from each sentence's explanations for all classes.
 
-    Without a part that has no relevance at all, and without encoders that cannot be told apart.
+    Parts without any relevance are left out, and so are the encoders where the model's directions cannot be separated.
     """
     found: dict[str, list[Intervals]] = {}
     for number, part in enumerate(PARTS):
@@ -24,7 +24,7 @@ def fig4(explanations: Sequence[Sequence[Explanation]]) -> dict[str, list[Interv
             continue
         by_class = [[_relevance(each, number) for each in own] for own in zip(*explanations, strict=True)]
         intervals = [relevance_by_interval(own, intervals=INTERVALS) for own in by_class]
-        if all(own.any() for own in intervals):  # without any relevance it lies nowhere
+        if all(own.any() for own in intervals):  # without relevance there is no distribution
             found[part] = intervals
     return found
 
@@ -34,5 +34,5 @@ def _relevance(explanation: Explanation, part: int) -> Sequence[float]:
 
 
 def distributions(intervals: dict[str, list[Intervals]]) -> dict[str, list[NDArray[np.float64]]]:
-    """By part, for every class, the parts of 1 that fall into each interval."""
+    """By part and class, the share of every interval; the shares sum to 1."""
     return {part: [distribution(own) for own in by_class] for part, by_class in intervals.items()}

@@ -1,4 +1,4 @@
-"""The paper's claims as statements that can be tested, each with its verdict on the model at hand."""
+"""The paper's claims as testable statements, each with a verdict for the given model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,16 +14,16 @@ from whence.experiments.published import NEGATORS, RANDOM_DEVIATION
 from whence.experiments.test_set import NAMES
 from whence.explanation import Explanation
 
-CLOSE = 0.2  # a curve is close to LRP's within this part of LRP's lead over random
-TOP = 100  # words from either end whose polarity is looked at
-REACH = 3  # words behind a negator in which its object is looked for
-ENOUGH = 10  # sentences, or words, without which nothing is said
-ENDS = (0, 1, -2, -1)  # the two first and the two last of ten intervals
+CLOSE = 0.2  # a curve is close to LRP's if it is within this fraction of LRP's lead over random
+TOP = 100  # how many of the most relevant words are checked for their polarity
+REACH = 3  # how many words after a negator are searched for a word of the lexicon
+ENOUGH = 10  # with fewer sentences, or words, there is no verdict
+ENDS = (0, 1, -2, -1)  # the first two and the last two of ten intervals
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim, whether it holds (None: this data cannot tell), and the number that decides, with its 95 % interval."""
+    """A claim, whether it holds (None: this data cannot decide), and the number that decides, with its 95 % interval."""
 
     claim: str
     holds: bool | None
@@ -32,17 +32,17 @@ class Finding:
     detail: str
 
     def to_dict(self) -> dict[str, object]:
-        """As plain data, for a file."""
+        """As plain data, for JSON."""
         return {**asdict(self), "interval": None if self.interval is None else list(self.interval)}
 
 
 def untold(claim: str, why: str) -> Finding:
-    """A claim on which this data cannot decide."""
+    """A claim that this data cannot decide."""
     return Finding(claim, None, None, None, why)
 
 
 def deletion_findings(panels: Mapping[Side, Curves]) -> list[Finding]:
-    """Fig. 3: who falls and rises most steeply. The area under a curve is its mean accuracy over 1 to 5 deletions."""
+    """Fig. 3: which curve falls or rises most steeply. The area under a curve is its mean accuracy over 1 to 5 deletions."""
     found = [
         _steeper("LRP falls more steeply than SA where the model was right", panels, "correct", "sa", "lrp"),
         _steeper("LRP falls more steeply than random deletion where the model was right", panels, "correct", "random", "lrp"),
@@ -97,7 +97,7 @@ def _interval(found: Band) -> tuple[float, float]:
 
 
 def position_findings(intervals: Mapping[str, Sequence[Intervals]], classes: Sequence[str], method: str) -> list[Finding]:
-    """Fig. 4: most relevance lies in the second half of a sentence, but for "neutral" at its two ends."""
+    """Fig. 4: most relevance lies in the second half of a sentence, except for "neutral", where it lies at both ends."""
     polar = [n for n in range(len(classes)) if n != 2]
     halves = [f'By {method}, most relevance for "{classes[n]}" lies in the second half of the sentence' for n in polar]
     ends = f'By {method}, relevance for "{classes[2]}" lies at the two ends: over 40 % in the outer four of ten intervals'
@@ -109,7 +109,7 @@ def position_findings(intervals: Mapping[str, Sequence[Intervals]], classes: Seq
 
 
 def _share(claim: str, intervals: Intervals, which: Sequence[int], *, above: float) -> Finding:
-    """Whether the part of relevance in some intervals is larger than a number."""
+    """Whether the share of relevance in some intervals is above a threshold."""
     part, whole = intervals[:, list(which)].sum(-1), intervals.sum(-1)
     weights = draws(len(intervals))
     interval = _interval(band((weights @ part) / (weights @ whole)))
@@ -122,7 +122,7 @@ def _share(claim: str, intervals: Intervals, which: Sequence[int], *, above: flo
 def polarity_findings(
     explanations: Mapping[str, Sequence[Sequence[Explanation]]], classes: Sequence[str], lexicon: Mapping[str, float]
 ) -> list[Finding]:
-    """Table 1: LRP's most relevant words are of the class's polarity, more often than those of SA."""
+    """Table 1: LRP's most relevant words have the polarity of the class, more often than those of SA."""
     found: list[Finding] = []
     for number, side, sign in ((4, "positive", 1), (0, "negative", -1)):
         claim = f'The words most relevant for "{classes[number]}" by LRP are {side} ones'

@@ -1,4 +1,4 @@
-"""The paper from one call: every figure and table measured, compared with what was published, bound into a report."""
+"""Reproduces the paper in one call: measures every figure and table, and writes the report."""
 
 import json
 import os
@@ -31,8 +31,7 @@ def run(
 ) -> Results:
     """Recompute the paper with a pipeline and write `report.html`, the figures and `results.json` into a folder.
 
-    Returns what results.json holds. Nothing is written before everything is done. PyTorch works with one thread meanwhile: on
-    matrices of this size a second one brings nothing, and on a busy machine much waiting.
+    Returns the content of results.json. Nothing is written before everything is computed. PyTorch uses one thread meanwhile.
 
         results = whence.experiments.run(sst="trees", output="paper")
     """
@@ -56,17 +55,19 @@ def run(
 
 
 def _require_folder(folder: Path) -> None:
-    """Refuse a place that cannot be written to, before any work."""
+    """Refuse a folder that cannot be written to, before any work is done."""
     try:
         if folder.is_dir():
             taken = next((name for name in FILES if (folder / name).is_dir() or (folder / name).is_symlink()), None)
             if taken is not None:
-                raise InputError(f"{folder / taken} is in the way of a file; remove it, or choose another folder")
+                raise InputError(
+                    f"{folder / taken} is in the way: a file of this name is to be written; remove it, or choose another folder"
+                )
         elif os.path.lexists(folder):
             raise InputError(f"{folder} is a file; give the name of a folder")
         parent = folder if folder.is_dir() else folder.absolute().parent
         if not parent.is_dir():
-            raise InputError(f"{parent} is no folder; make it first, or write somewhere else")
+            raise InputError(f"{parent} is not a folder; make it first, or write somewhere else")
         with tempfile.TemporaryDirectory(dir=parent, prefix=".whence-"):
             if not folder.exists():
                 folder.mkdir()
@@ -81,19 +82,19 @@ def _test_set(directory: Path, model: str | Path | Pipeline) -> tuple[TestSet, D
     pipeline = model if isinstance(model, Pipeline) else load_any(model)
     if len(pipeline.classes) != 5:
         raise ModelError(
-            f"{pipeline.name} knows {len(pipeline.classes)} classes; SST's are five, from very negative to very positive"
+            f"{pipeline.name} has {len(pipeline.classes)} classes; SST has five, from very negative to very positive"
         )
-    trees = {split: read_split(directory, split) for split in SPLITS}["test"]  # all are read, so that damage is noticed
+    trees = {split: read_split(directory, split) for split in SPLITS}["test"]  # all are read, so that a damaged file is noticed
     sha256 = digest(directory)
     test = TestSet(pipeline, [tree.tokens for tree in trees], [tree.label for tree in trees])
     return test, Data(sha256, sha256 == OFFICIAL)
 
 
 def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """All files at once, as a new folder; in one that exists they take the place of an earlier run's."""
+    """Write all files at once as a new folder, or replace the files of an earlier run in an existing one."""
     exists = folder.is_dir()
     made = (folder if exists else folder.absolute().parent) / f".whence-{secrets.token_hex(8)}"
-    made.mkdir()  # unlike tempfile's, with the user's own permissions, for it may become the folder itself
+    made.mkdir()  # with the user's default permissions, unlike tempfile's: it may become the folder itself
     try:
         for name, content in contents.items():
             (made / name).write_bytes(content)

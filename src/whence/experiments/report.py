@@ -1,4 +1,4 @@
-"""Figures and the report: one page that needs nothing else, to read, to print and to walk through."""
+"""The figures, and the report: a self-contained page to read or to print."""
 
 import base64
 import platform
@@ -84,7 +84,7 @@ def _heatmap_groups(found: Reproduction, method: str) -> list[tuple[str, list[fi
 
 
 def report(found: Reproduction, contents: Mapping[str, bytes], seconds: Mapping[str, float]) -> str:
-    """The report as a page of its own, with the figures in it."""
+    """The report as a self-contained page, with the figures in it."""
     template = resources("whence.experiments") / "report.jinja"
     page = Environment(autoescape=True, finalize=_shown).from_string(template.read_text(encoding="utf-8"))
     pictures = {
@@ -115,12 +115,12 @@ def report(found: Reproduction, contents: Mapping[str, bytes], seconds: Mapping[
 
 
 def _shown(thing: object) -> object:
-    """Text from models and data without characters that hide or turn others."""
+    """Text from models and data, with control characters and marks of reading direction made visible."""
     return visible(thing) if isinstance(thing, str) and not isinstance(thing, Markup) else thing
 
 
 def _comparison(found: Reproduction) -> list[tuple[str, str, str]]:
-    """What was measured, in the paper and here."""
+    """The rows of the first table: a measurement, the paper's result and ours."""
     accuracy, counts = found.accuracy, found.counts
     rows = [
         ("test sentences", f"{published.SENTENCES:,}", f"{counts['sentences']:,}"),

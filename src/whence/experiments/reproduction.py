@@ -1,4 +1,4 @@
-"""Measures everything the paper reports on a test set; what is written down from it lives in `results` and `report`."""
+"""Measures everything that the paper reports, on a test set. `results` and `report` write it down."""
 
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -16,8 +16,8 @@ from whence.experiments.table1_words import Ranked, table1
 from whence.experiments.test_set import METHODS, TestSet, has_encoders
 from whence.explanation import Explanation
 
-Progress = Callable[[str, int, int], None]  # the part at work, how much of it is done, and of how much
-FOR_ALL_CLASSES = ("sa", "lrp")  # the paper's two methods, which Table 1 and Fig. 4 need for every class
+Progress = Callable[[str, int, int], None]  # the current part, how much of it is done, and its total
+FOR_ALL_CLASSES = ("sa", "lrp")  # the paper's two methods: Table 1 and Fig. 4 need them for every class
 
 
 class Data(NamedTuple):
@@ -29,7 +29,7 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """Everything that was measured, before it is written down."""
+    """Everything that was measured."""
 
     test: TestSet
     data: Data
@@ -52,7 +52,7 @@ class Reproduction:
 
 
 class Clock:
-    """How long each part took, and how far the one at work has come."""
+    """The time that each part took, and the progress of the current one."""
 
     def __init__(self, progress: Progress) -> None:
         self.seconds: dict[str, float] = {}
@@ -60,7 +60,7 @@ class Clock:
 
     @contextmanager
     def part(self, name: str, total: int = 1) -> Generator[Callable[[int], None]]:
-        """Time what is done inside, which may tell how much more it has done."""
+        """Time the block, which may report how much more it has done."""
         start, done = time.perf_counter(), 0
 
         def report(more: int) -> None:

@@ -1,4 +1,4 @@
-"""What was measured as plain data: the content of results.json."""
+"""The content of results.json: all measurements as plain data."""
 
 import math
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ class Results(TypedDict):
 
 
 def results(found: Reproduction, seconds: Mapping[str, float]) -> Results:
-    """Every number; two runs on one machine differ in `seconds` alone. What cannot be told is None."""
+    """All numbers. Two runs on one machine differ only in `seconds`. A number that is not finite becomes None."""
     pipeline = found.test.pipeline
     made = {
         "whence": whence.__version__,
@@ -100,7 +100,7 @@ def results(found: Reproduction, seconds: Mapping[str, float]) -> Results:
         },
         "seconds": {part: round(spent, 2) for part, spent in seconds.items()},
     }
-    return cast(Results, _told(made))
+    return cast(Results, _finite(made))
 
 
 def _pair(band: Band) -> list[float]:
@@ -127,7 +127,7 @@ def _heatmaps(found: Reproduction) -> Heatmaps:
 def _table1(found: Reproduction) -> dict[str, object]:
     classes = found.test.pipeline.classes
     by_class = [{method: _words(ranked) for method, ranked in own.items()} for own in found.words]
-    target = len(classes) - 1  # very positive, whatever the model calls it
+    target = len(classes) - 1  # very positive, whatever its name in the model
     return {
         "target": classes[target],
         **by_class[target],
@@ -155,10 +155,10 @@ def _fig3(found: Reproduction) -> Deletion:
     return made
 
 
-def _told(thing: object) -> object:
-    """The same with None for every number that is not one."""
+def _finite(thing: object) -> object:
+    """The same data with None in place of every number that is not finite."""
     if isinstance(thing, dict):
-        return {key: _told(each) for key, each in thing.items()}
+        return {key: _finite(each) for key, each in thing.items()}
     if isinstance(thing, (list, tuple)):
-        return [_told(each) for each in thing]
+        return [_finite(each) for each in thing]
     return None if isinstance(thing, float) and not math.isfinite(thing) else thing

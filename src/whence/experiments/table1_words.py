@@ -18,13 +18,13 @@ class Ranked(NamedTuple):
 
 
 def table1(explanations: Sequence[Explanation], *, count: int = COUNT) -> Ranked:
-    """Every occurrence of every word ordered by relevance; different words, each at its most extreme occurrence."""
+    """The words at either end of the ranking of all occurrences, each word at its most extreme occurrence."""
     ranked = ranked_words(explanations)
     return Ranked(distinct(ranked, count), distinct(reversed(ranked), count))
 
 
 def overlap(ranked: Ranked, method: str) -> dict[str, list[str]]:
-    """The words that the paper's list has too."""
+    """The words that are also in the paper's lists."""
     paper = TABLE1[method]
     return {
         "most": [each.word for each in ranked.most if each.word in paper.most],

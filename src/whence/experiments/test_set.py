@@ -1,4 +1,4 @@
-"""A labelled test set with what a pipeline makes of it; every figure and table starts from one."""
+"""A labelled test set with a pipeline's scores and explanations, from which all figures and tables are made."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ METHODS: Mapping[str, Method] = {
     "gi": GradientXInput(),
 }
 NAMES = {"sa": "SA", "lrp": "LRP", "lrp_cons": "LRP_cons", "gi": "Gradient×Input", "random": "random"}
-Report = Callable[[int], None]  # told how many sentences were done
+Report = Callable[[int], None]  # gets the number of sentences that were just done
 
 
 @dataclass(frozen=True, eq=False)
 class TestSet:
-    """Sentences, cut into words, and their labels; methods explain them word by word whatever the pipeline's tokens are."""
+    """Sentences, split into words, and their labels. Explanations are by word whatever the pipeline's tokens are."""
 
-    __test__ = False  # no test case, though its name begins like one
+    __test__ = False  # pytest would take it for a test case because of its name
 
     pipeline: Pipeline
     texts: Sequence[tuple[str, ...]]
@@ -55,13 +55,13 @@ class TestSet:
         return self.scored()
 
     def scored(self, report: Report = lambda n: None) -> Tensor:
-        """Compute the scores, and keep them."""
+        """Compute the scores and cache them."""
         found = torch.empty(len(self), len(self.pipeline.classes), dtype=torch.float64)
         for part in self.parts(range(len(self)), size=forward_size):
             for rows, forward in batches(self.pipeline, [cut(self.pipeline, self.texts[n]) for n in part], size=len(part)):
                 found[[part[k] for k in rows]] = scores_of(self.pipeline, forward).cpu().double()
             report(len(part))
-        self.__dict__["scores"] = found  # where the property looks first
+        self.__dict__["scores"] = found  # the cache of the property
         return found
 
     @cached_property
@@ -82,13 +82,13 @@ class TestSet:
         return counts
 
     def at_least(self, words: int) -> list[int]:
-        """The numbers of the sentences with that many words or more."""
+        """The indices of the sentences with at least that many words."""
         return [n for n, text in enumerate(self.texts) if len(text) >= words]
 
     def parts(self, rows: Sequence[int], *, size: Callable[[int], int]) -> list[list[int]]:
-        """Batches of sentences of similar length, by their places in `rows`; `size` tells how many of a length go together.
+        """Batches of sentences of similar length, as indices into `rows`; `size` gives the batch size for a length.
 
-        They are small: progress is reported after each, and an interrupt takes effect when PyTorch is done with one.
+        Batches are small because progress is reported, and an interrupt takes effect, only after each of them.
         """
         lengths = [self.words[n][-1].stop for n in rows]
         found: list[list[int]] = []
@@ -102,7 +102,7 @@ class TestSet:
     def explained(
         self, method: Method, *, rows: Sequence[int] | None = None, report: Report = lambda n: None
     ) -> list[Explanation]:
-        """The sentences' explanations word by word, each for its own label."""
+        """The explanation of every sentence by word, for its own label."""
         chosen = range(len(self)) if rows is None else rows
         found = self._by_word(method, chosen, [self.labels[n] for n in chosen], report, encoders=False)
         return [each for (each,) in found]
@@ -110,7 +110,7 @@ class TestSet:
     def explained_for_all(
         self, method: Method, *, rows: Sequence[int], encoders: bool, report: Report = lambda n: None
     ) -> list[list[Explanation]]:
-        """For each of these sentences its explanation for every class."""
+        """The explanations of these sentences by word, for every class."""
         return self._by_word(method, rows, "all", report, encoders=encoders)
 
     def _by_word(
@@ -130,17 +130,17 @@ class TestSet:
 
 
 def forward_size(tokens: int) -> int:
-    """How many sentences of so many tokens are scored at a time: even characters take a fraction of a second."""
+    """How many sentences of a length are scored at a time, so that a batch takes a fraction of a second."""
     return min(256, 2**13 // tokens)
 
 
 def backward_size(tokens: int) -> int:
-    """How many are explained at a time; PyTorch's backward pass grows with the square of their length."""
+    """How many sentences of a length are explained at a time; the time of PyTorch's backward pass grows with its square."""
     return min(256, 2**17 // tokens**2)
 
 
 def has_encoders(test: TestSet) -> bool:
-    """Whether what came through each direction of the pipeline's model can be told apart."""
+    """Whether the relevance through each direction of the pipeline's model can be separated."""
     try:
         explain(test.pipeline, test.texts[:1], encoders=True, method=METHODS["sa"])
         explain(test.pipeline, test.texts[:1], encoders=True, method=METHODS["lrp"])

@@ -1,4 +1,4 @@
-"""Ground truth: one-cell LSTMs that learned to add or subtract two marked numbers, and how well each method finds these."""
+"""Ground truth: LSTMs with one cell that add or subtract two marked numbers, and how well each method finds these numbers."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,12 +12,12 @@ from whence.data.toy import TEST, TRAIN, VALIDATE, Sums, Task, sums
 from whence.methods.method import Method
 from whence.recurrent.weights import lstm_gates
 
-GOAL = 1e-4  # the validation error at which a model has learned its task
+GOAL = 1e-4  # a model with a smaller validation error has learned its task
 Parameters = dict[str, Tensor]
 
 
 class OneCell(nn.Module):
-    """An LSTM of a single cell and a weight on its last state; written out, so that many can be trained at once."""
+    """An LSTM with a single cell, and a weight on its last state; written by hand, so that many can be trained at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,11 +35,11 @@ class OneCell(nn.Module):
         return self.head(h)[:, 0]
 
 
-_FORM = OneCell().to("meta")  # what the trained parameters are put into
+_FORM = OneCell().to("meta")  # called with the parameters of each model
 
 
 class Layer(nn.Module):
-    """The same with nn.LSTM: what is explained."""
+    """The same model with nn.LSTM, which is what is explained."""
 
     def __init__(self, trained: Mapping[str, Tensor]) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Layer(nn.Module):
 
 
 def trained(task: Task, count: int, *, seed: int = 0, steps: int = 3500) -> list[Layer]:
-    """`count` models whose validation error is below 1e-4; many train at once, and those that do not get there are left out."""
+    """`count` models whose validation error is below 1e-4. Many are trained at once; those that miss it are left out."""
     generator = torch.Generator().manual_seed(seed)
     found: list[Layer] = []
     while len(found) < count:
@@ -66,7 +66,7 @@ def trained(task: Task, count: int, *, seed: int = 0, steps: int = 3500) -> list
 
 
 def _start(count: int, generator: torch.Generator) -> Parameters:
-    """Small weights into the cell and a large one out of it, so that activations are almost linear; at first it remembers."""
+    """Initial parameters: small weights into the cell keep activations nearly linear, and the forget gate is open."""
     parameters = {
         name: 0.1 * (2 * torch.rand(count, *each.shape, dtype=torch.float64, generator=generator) - 1)
         for name, each in OneCell().state_dict().items()
@@ -77,7 +77,7 @@ def _start(count: int, generator: torch.Generator) -> Parameters:
 
 
 def _learned(task: Task, start: Parameters, generator: torch.Generator, steps: int) -> Parameters:
-    """By Adam, on new sequences at every step."""
+    """Train with Adam on new sequences at every step."""
     parameters = {name: each.requires_grad_() for name, each in start.items()}
     optimiser = torch.optim.Adam(parameters.values(), lr=0.03)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda k: min(1.0, (k + 1) / 100) * (1 - k / steps))
@@ -97,7 +97,7 @@ def _drawn(task: Task, count: int, length: int, generator: torch.Generator) -> S
 
 
 def _residuals(parameters: Parameters, data: Sequence[Sums]) -> Tensor:
-    """What one model's answers are off by, for all sequences."""
+    """The errors of one model on all sequences."""
     return torch.cat([functional_call(_FORM, parameters, (each.x,)) - each.y for each in data])
 
 
@@ -106,7 +106,7 @@ def _errors(parameters: Parameters, data: Sequence[Sums]) -> Tensor:
 
 
 class Faithfulness(NamedTuple):
-    """How relevance compares with the truth: correlations with n_a and n_b, and mean and spread of (R_a + R_b) / y."""
+    """Relevance against the truth: its correlations with n_a and n_b, and the mean and the spread of (R_a + R_b) / y."""
 
     first: float
     second: float
@@ -115,7 +115,7 @@ class Faithfulness(NamedTuple):
 
 
 def faithfulness(models: Sequence[nn.Module], task: Task, method: Method, *, seed: int = 99) -> Faithfulness:
-    """Over all models, on sequences longer than those they learned from. By truth 1, ±1 and 1."""
+    """Over all models, on sequences longer than those of the training. A perfect method has 1, ±1 and 1, with spread 0."""
     generator = torch.Generator().manual_seed(seed)
     rows: list[Tensor] = []
     for model in models:
@@ -125,6 +125,6 @@ def faithfulness(models: Sequence[nn.Module], task: Task, method: Method, *, see
             r_a, r_b = (by_step.gather(1, place[:, None])[:, 0] for place in (data.a, data.b))
             rows.append(torch.stack([*data.numbers, r_a, r_b, data.y]))
     n_a, n_b, r_a, r_b, y = torch.cat(rows, dim=1)
-    ratios = ((r_a + r_b) / y)[y.abs() > 0.05]  # next to nothing, nothing can be said of a ratio
+    ratios = ((r_a + r_b) / y)[y.abs() > 0.05]  # a ratio to almost 0 means nothing
     first, second = (float(torch.corrcoef(torch.stack(pair))[0, 1]) for pair in ((n_a, r_a), (n_b, r_b)))
     return Faithfulness(first, second, float(ratios.mean()), float(ratios.std()))

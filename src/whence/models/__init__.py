@@ -1,1 +1,1 @@
-"""Plain PyTorch models, their training and their files; none has ever heard of relevance."""
+"""Text classifiers in plain PyTorch, pipelines around them, and their files. Nothing here knows about relevance."""

@@ -1,4 +1,4 @@
-"""The models that come with whence: their names, and where their files lie."""
+"""The models that come with whence: their names and the folders of their files."""
 
 import json
 import os
@@ -13,15 +13,15 @@ NAMES = ("sst-bilstm", "sst-bigru", "sst-char-gru")
 
 
 def directory(name: str) -> Path:
-    """Where a bundled model's files lie."""
+    """The folder of a bundled model's files."""
     return Path(str(files("whence.models") / "bundle" / name))
 
 
 def load_any(model: str | Path) -> Pipeline:
-    """A pipeline by the name of a bundled one, or by the folder it was saved in."""
+    """Load a bundled pipeline by its name, or a saved one from its folder."""
     if str(model) in NAMES:
         return load_pipeline(directory(str(model)), name=str(model))
-    if os.path.isdir(model):  # False, not an error, for a name that no file can have
+    if os.path.isdir(model):  # unlike Path.is_dir, False for an invalid name too
         return load_pipeline(model)
     raise ModelError(
         f"there is no model {quoted(str(model))}; bundled are {', '.join(NAMES)}, or give the folder of a saved one"
@@ -29,5 +29,5 @@ def load_any(model: str | Path) -> Pipeline:
 
 
 def records() -> dict[str, Config]:
-    """What each bundled model's config.json says of its training, without loading any weights."""
+    """The config.json of each bundled model, without loading any weights."""
     return {name: json.loads((directory(name) / "config.json").read_text(encoding="utf-8")) for name in NAMES}

@@ -1,4 +1,4 @@
-"""The paper's architecture and its relatives: embedding, one recurrent layer read in both directions, a linear head."""
+"""The paper's architecture and variants of it: an embedding, one bidirectional recurrent layer, a linear head."""
 
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -22,15 +22,15 @@ class Architecture:
     hidden: int = 60
 
     def settings(self) -> dict[str, int | str]:
-        """As a plain dictionary, for a file."""
+        """As plain data, for config.json."""
         return asdict(self)
 
 
 class RecurrentClassifier(nn.Module):
-    """The final states of both directions, side by side, and a linear layer without bias on them."""
+    """A linear layer without bias on the concatenated final states of both directions."""
 
     def __init__(self, architecture: Architecture, *, vectors: Tensor | None = None) -> None:
-        """`vectors` (V, E) become the embedding's weights, in place of random ones."""
+        """`vectors` (V, E) are the embedding's initial weights; by default they are random."""
         super().__init__()
         self.architecture = architecture
         sizes = architecture
@@ -39,7 +39,7 @@ class RecurrentClassifier(nn.Module):
         self.head = nn.Linear(2 * sizes.hidden, sizes.classes, bias=False)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """The scores (B, C) of token ids (B, T), of which the first `lengths` (B,) of each row count."""
+        """The scores (B, C) of token ids (B, T); in each row the first `lengths` (B,) ids count, the rest is padding."""
         return self.score(self.embedding(ids), lengths)
 
     def score(self, embedded: Tensor, lengths: Tensor) -> Tensor:

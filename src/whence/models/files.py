@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 import os
 import secrets
@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under another name first, so that it is never there in part; one that exists keeps its mode.
+    """Write a temporary file, then rename it, so that the file is never incomplete. An existing file keeps its mode.
 
-    A link is followed. What is no ordinary file, such as a pipe, a device or /dev/stdout, is written to as it is.
+    Links are followed. Anything but a regular file, such as a pipe, a device or /dev/stdout, is written to directly.
     """
     number = _open_number(path)
     if number is not None:
@@ -36,9 +36,9 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def _open_number(path: Path) -> int | None:
-    """The number of this process's open file that a path such as /dev/stdout or /dev/fd/3 means."""
+    """The file descriptor that a path such as /dev/stdout or /dev/fd/3 stands for, if it does."""
     numbers = Path("/dev/fd").resolve()
-    for _ in range(8):  # links that lead on
+    for _ in range(8):  # a link may lead to a link
         if path.name.isdecimal() and path.parent.resolve() == numbers:
             return int(path.name)
         if not path.is_symlink():

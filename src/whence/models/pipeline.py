@@ -1,4 +1,4 @@
-"""A `Pipeline`: tokenizer, vocabulary, module and class names together, and the three files it is saved in."""
+"""`Pipeline`: a tokenizer, a vocabulary, a module and class names, and the three files in which it is saved."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from whence.text.tokenizer import TOKENIZERS, Tokenizer
 from whence.text.vocabulary import UNKNOWN, Vocabulary
 
 FILES = ("config.json", "model.safetensors", "vocabulary.txt")
-LARGEST = 512 * 2**20  # bytes of a file that is still read
+LARGEST = 512 * 2**20  # bytes; a larger file is refused
 
 
 class Config(TypedDict):
@@ -39,7 +39,7 @@ class Config(TypedDict):
 
 @dataclass(frozen=True, eq=False)
 class Pipeline:
-    """Everything between a text and its scores. The module takes token ids (B, T) and lengths (B,)."""
+    """Everything from a text to its scores (logits). The module takes token ids (B, T) and lengths (B,)."""
 
     module: nn.Module
     tokenizer: Tokenizer
@@ -54,7 +54,7 @@ class Pipeline:
             raise ModelError(f"classes are {quoted(self.classes)}; give different names, one for each score")
 
     def save(self, directory: str | Path) -> None:
-        """Write the pipeline's three files; each appears whole or not at all."""
+        """Write the pipeline's three files, each completely or not at all."""
         module = self.module
         if not isinstance(module, RecurrentClassifier):
             raise ModelError(f"a {type(module).__name__} cannot be saved; only a RecurrentClassifier can be built again")
@@ -79,7 +79,7 @@ class Pipeline:
 
 
 def load_pipeline(directory: str | Path, *, name: str | None = None) -> Pipeline:
-    """Read a saved pipeline, and refuse one whose files do not fit together."""
+    """Load a saved pipeline; files that do not belong together are refused."""
     folder = Path(directory)
     config_bytes, weight_bytes, vocabulary_bytes = (_read(folder / file) for file in FILES)
     try:
@@ -106,9 +106,11 @@ def load_pipeline(directory: str | Path, *, name: str | None = None) -> Pipeline
 
 
 def _empty(architecture: Architecture) -> RecurrentClassifier:
-    """A classifier without weights, ready to be given them."""
+    """A classifier whose weights are still to be loaded."""
     with torch.device("meta"):
-        vectors = torch.empty(architecture.vocabulary, architecture.embedding)  # random ones would import torch._dynamo, 1 s
+        vectors = torch.empty(
+            architecture.vocabulary, architecture.embedding
+        )  # initialising random ones would import torch._dynamo, which takes 1 s
         return RecurrentClassifier(architecture, vectors=vectors)
 
 
@@ -151,7 +153,7 @@ def _require_sensible(folder: Path, architecture: Architecture, classes: object,
 
 
 def _escaped(token: str) -> str:
-    """A token on one line of its own."""
+    """A token without line breaks."""
     return token.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
@@ -171,7 +173,7 @@ def _vocabulary(path: Path, content: bytes) -> Vocabulary:
 
 
 def _weights(path: Path, content: bytes, module: nn.Module) -> dict[str, Tensor]:
-    """The weights, each of them once, finite and of the shape the module has."""
+    """The weights; each must be there once, finite and of the module's shape."""
     expected = {name: tensor.shape for name, tensor in module.state_dict().items()}
     counts = Counter(_header_keys(path, content))
     wrong = sorted(name for name in {*counts, *expected} if counts[name] != 1 or name not in expected)
@@ -192,7 +194,7 @@ def _weights(path: Path, content: bytes, module: nn.Module) -> dict[str, Tensor]
 
 
 def _header_keys(path: Path, content: bytes) -> list[str]:
-    """The names in a safetensors header, duplicates included, which its own reader passes over."""
+    """The names in a safetensors header with duplicates, which the library's own reader ignores."""
     try:
         (size,) = struct.unpack_from("<Q", content)
         if size > len(content) - 8:
@@ -200,7 +202,7 @@ def _header_keys(path: Path, content: bytes) -> list[str]:
         keys: list[str] = []
 
         def top(pairs: list[tuple[str, object]]) -> dict[str, object]:
-            keys[:] = [key for key, _ in pairs if key != "__metadata__"]  # the outermost object comes last
+            keys[:] = [key for key, _ in pairs if key != "__metadata__"]  # the outermost object is parsed last
             return dict(pairs)
 
         json.loads(content[8 : 8 + size], object_pairs_hook=top)
@@ -210,7 +212,7 @@ def _header_keys(path: Path, content: bytes) -> list[str]:
 
 
 def fingerprint(pipeline: Pipeline) -> str:
-    """A hash of the weights, by which results can be told apart."""
+    """A hash of the weights, which identifies the model in results."""
     digest = hashlib.sha256()
     for name, tensor in sorted(pipeline.module.state_dict().items()):
         digest.update(name.encode())

@@ -1,4 +1,4 @@
-"""What stood in a file, short enough for a message about that file."""
+"""Quotes from a file, shortened for error messages."""
 
 import reprlib
 
@@ -9,11 +9,11 @@ _REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 2, LENGTH // 2,
 
 
 def quoted(value: object) -> str:
-    """A value as Python writes it; only the beginning and the end of a long one."""
+    """The repr of a value, shortened if it is long."""
     return shortened(_REPR.repr(value))
 
 
 def shortened(text: object) -> str:
-    """The beginning of a text."""
+    """A text, cut off after 200 characters."""
     written = str(text)
     return written if len(written) <= LENGTH else f"{written[:LENGTH]}…"

@@ -1,1 +1,1 @@
-"""Explanations in, strings and figures out; all from one colour scale."""
+"""Explanations as text, HTML, SVG, LaTeX and figures, all with the same colours."""

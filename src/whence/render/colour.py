@@ -56,14 +56,14 @@ class Shade(NamedTuple):
         return FOR if self.is_for else AGAINST
 
     def mixed(self, background: RGB = WHITE) -> RGB:
-        """The colour on a background, of which a weak shade shows much."""
+        """The colour mixed with a background: the weaker the shade, the more of the background."""
         red, green, blue = (
             round(ground + (full - ground) * self.strength) for full, ground in zip(self.full, background, strict=True)
         )
         return red, green, blue
 
     def on_terminal(self, *, has_256: bool) -> tuple[RGB | None, RGB | None]:
-        """The letters' colour and the box's, on a background that is not known; None leaves the terminal's own."""
+        """The colours of the letters and of the box on an unknown background; None keeps the terminal's own."""
         if self.strength < FAINT:
             return None, None
         if self.strength < BOXED:
@@ -81,13 +81,13 @@ class Shade(NamedTuple):
 
 
 def shades(explanation: Explanation) -> list[Shade]:
-    """The shade of every token; without any relevance none is coloured."""
+    """The shade of every token; if all relevance is 0, none is coloured."""
     largest = max((abs(value) for value in explanation.relevance), default=0.0)
     return [Shade(abs(value) / largest if largest else 0.0, value >= 0) for value in explanation.relevance]
 
 
 def method_label(explanation: Explanation) -> str:
-    """The method and its settings, in a few words."""
+    """The method and its settings, for a heading."""
     settings = {key: value for key, value in explanation.method.items() if key != "name"}
     names = {"lrp": "LRP", "sa": "sensitivity analysis", "gi": "Gradient×Input"}
     label = names.get(str(explanation.method.get("name")), str(explanation.method.get("name")))
@@ -97,15 +97,15 @@ def method_label(explanation: Explanation) -> str:
 
 
 def visible(text: str) -> str:
-    """Text in which control characters and marks that turn the reading direction show as symbols and do nothing."""
+    """The text with symbols in place of control characters and of marks that change the reading direction."""
     return text.translate(_SYMBOLS)
 
 
 def one_line(name: str) -> str:
-    """A class, a model, a path or another name as visible text on one line."""
+    """The name of a class, a model or a file as visible text on one line."""
     return visible(name).translate({9: 0x2409, 10: 0x240A})
 
 
-# Controls behind ASCII's, marks that turn the reading direction, and halves of characters.
+# Control characters beyond ASCII, marks that change the reading direction, and lone surrogates.
 _SILENT = [*range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000), 0x200E, 0x200F, 0x61C]
 _SYMBOLS = {**{code: 0x2400 + code for code in range(32)}, **dict.fromkeys(_SILENT, 0xFFFD), 9: 9, 10: 10}

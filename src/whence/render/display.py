@@ -1,4 +1,4 @@
-"""Gives explanations their looks: coloured when printed, as HTML in a notebook."""
+"""Tells explanations how to display themselves: coloured text when printed, HTML in a notebook."""
 
 from whence.explanation import Explanation, Explanations
 from whence.render.html import notebook, notebook_list

@@ -1,4 +1,4 @@
-"""Figures with matplotlib, as bytes of PNG and PDF; drawn off screen, with no state left behind."""
+"""Figures with matplotlib, as PNG and PDF. They are drawn off screen and leave matplotlib's state unchanged."""
 
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -32,7 +32,7 @@ MARKERS = "os^Dvx"
 
 
 def own_style(draw: Callable[P, R]) -> Callable[P, R]:
-    """Draw by matplotlib's defaults whatever the user's settings are, and take dollar signs for dollar signs."""
+    """Draw with matplotlib's defaults whatever the user's settings are, and do not parse dollar signs as mathematics."""
 
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -50,15 +50,15 @@ def files(name: str, figure: Figure) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for kind, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None, "Producer": None, "Creator": None})):
         content = BytesIO()
-        with _boxes():
+        with _without_glyph_warnings():
             figure.savefig(content, format=kind, dpi=160, metadata=metadata, facecolor=PAPER)
         found[f"{name}.{kind}"] = content.getvalue()
     return found
 
 
 @contextmanager
-def _boxes() -> Generator[None]:
-    """Characters that the font lacks are drawn as boxes, without a word about it."""
+def _without_glyph_warnings() -> Generator[None]:
+    """Suppress warnings about characters that the font lacks; they are drawn as boxes."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")
         yield
@@ -125,7 +125,7 @@ def distributions(
 
 @own_style
 def confusion(counts: NDArray[np.int64], classes: Sequence[str]) -> Figure:
-    """How many sentences of each label were taken for each class, shaded by the part of the label."""
+    """The number of sentences by label and predicted class, shaded by the share of the label's sentences."""
     figure = Figure(figsize=(5.4, 4.6), layout="constrained")
     axes = figure.subplots()
     parts = counts / np.maximum(counts.sum(1, keepdims=True), 1)
@@ -143,7 +143,7 @@ def confusion(counts: NDArray[np.int64], classes: Sequence[str]) -> Figure:
 
 @own_style
 def growth(panels: Mapping[str, tuple[Sequence[float], Sequence[float], float]], *, y: str) -> Figure:
-    """Times over sizes on log axes: under each axis' name its values, times, and the slope, beside a line of slope one."""
+    """Times over sizes on log axes. Each panel has the values, the times and the slope; a dotted line has slope one."""
     figure = Figure(figsize=(3.6 * len(panels), 3.4), layout="constrained")
     every = [time for _, times, _ in panels.values() for time in times]
     ticks = [step * 10.0**power for power in range(-3, 6) for step in (1, 3)]
@@ -171,7 +171,7 @@ def _plain(axes: Axes) -> None:
 
 
 class HeatmapRow(NamedTuple):
-    """A sentence in a list of heatmaps: its number, what stands at its left, and its explanation."""
+    """A sentence in a list of heatmaps: its number, its label and prediction, and its explanation."""
 
     number: int
     label: str
@@ -179,14 +179,14 @@ class HeatmapRow(NamedTuple):
     explanation: Explanation
 
 
-WIDTH, LINE, SIZE = 760.0, 17.0, 10.5  # of the page, of a line and of the letters, in points
+WIDTH, LINE, SIZE = 760.0, 17.0, 10.5  # width of the page, height of a line and size of the letters, in points
 _MEASURE = TextToPath()
 _FONT = FontProperties(family="DejaVu Sans", size=SIZE)
 
 
 @own_style
 def heatmaps(groups: Sequence[tuple[str, Sequence[HeatmapRow]]], *, title: str) -> Figure:
-    """Groups of sentences under headings; words coloured by relevance, label and prediction at the left."""
+    """Groups of sentences under headings, with words coloured by relevance; label and prediction are on the left."""
     left, items, y = 128.0, list[Callable[[Axes], None]](), 58.0
     for heading, rows in groups:
         items.append(partial(_heading, y=y, heading=heading))
@@ -216,11 +216,11 @@ def heatmaps(groups: Sequence[tuple[str, Sequence[HeatmapRow]]], *, title: str) 
 
 
 def _placed(explanation: Explanation, width: float) -> tuple[list[tuple[int, float, float, int]], int]:
-    """For every word its line, its place on it and its width; and the number of lines."""
+    """The line, the position and the width of every word, and the number of lines."""
     placed: list[tuple[int, float, float, int]] = []
     line, x = 0, 0.0
     for n, word in enumerate(explanation.tokens):
-        with _boxes():
+        with _without_glyph_warnings():
             wide = _MEASURE.get_text_width_height_descent(visible(word), _FONT, ismath=False)[0]
         if x and x + wide > width:
             line, x = line + 1, 0.0

@@ -1,4 +1,4 @@
-"""Explanations as a web page that needs nothing else: no script, no fetch; readable in light, in dark and on paper."""
+"""Explanations as a self-contained web page without scripts, readable in light mode, in dark mode and on paper."""
 
 from collections.abc import Sequence
 from html import escape
@@ -7,7 +7,7 @@ from whence.explanation import Explanation, Explanations
 from whence.render.colour import AGAINST, FOR, method_label, shades, visible
 from whence.render.probability import probabilities
 
-# Nothing outside .whence is touched. The doubled name outweighs a notebook's own rules for its tables.
+# All rules are limited to .whence. Doubling the class name gives them precedence over a notebook's own rules for tables.
 STYLE = """
 .whence .text { margin: .2em 0 .8em; line-height: 1.9; white-space: pre-wrap; overflow-wrap: anywhere; }
 .whence .t { border-radius: .2em; padding: .12em .05em; }
@@ -36,7 +36,7 @@ PAGE = """
 
 
 def fragment(explanation: Explanation) -> str:
-    """One explained text as HTML, without a page around it or a style."""
+    """One explanation as HTML, without a page around it and without style."""
     head = f"{_safe(method_label(explanation))} for <b>{_safe(explanation.target)}</b>, score {explanation.score:+.3f}"
     sums = ""
     if explanation.absorbed:
@@ -46,12 +46,12 @@ def fragment(explanation: Explanation) -> str:
 
 
 def notebook(explanation: Explanation) -> str:
-    """For a notebook cell."""
+    """One explanation for a notebook cell."""
     return _cell(fragment(explanation) + _scores(explanation) + _legend([explanation]))
 
 
 def notebook_list(explanations: Explanations) -> str:
-    """Many texts for a notebook cell: of each its target, its score and its words coloured; then one legend."""
+    """Many explanations for a notebook cell: the target, the score and the coloured words of each, then one legend."""
     shown, rest = explanations[: explanations.shown], len(explanations) - explanations.shown
     methods = list(dict.fromkeys(map(method_label, shown)))
     rows = "".join(_row(e, group[0] is e, len(methods) > 1) for group in shown.groups() for e in group)
@@ -72,7 +72,7 @@ def _cell(content: str) -> str:
 
 
 def page(groups: Sequence[Sequence[Explanation]], *, title: str = "Which words spoke for the decision?") -> str:
-    """A whole page: for every text its explanations, then its scores."""
+    """A whole page with the explanations and the scores of every text."""
     sections = "".join("<section>" + "".join(map(fragment, group)) + _scores(group[0]) + "</section><hr>" for group in groups)
     models = ", ".join(dict.fromkeys(group[0].model for group in groups))
     everything = [explanation for group in groups for explanation in group]

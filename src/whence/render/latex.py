@@ -1,4 +1,4 @@
-"""Explanations as a LaTeX document: a coloured box for every token, with nothing but LaTeX's own color package."""
+"""Explanations as a LaTeX document with a coloured box for every token; it needs only LaTeX's color package."""
 
 from collections.abc import Sequence
 
@@ -49,7 +49,7 @@ HEAD = r"""\documentclass{article}
 
 
 def latex(explanations: Sequence[Explanation]) -> str:
-    """A document that compiles as it is."""
+    """A complete document."""
     return HEAD + "\n\n\\bigskip\n".join(map(_paragraph, explanations)) + "\n\\end{document}\n"
 
 
@@ -67,7 +67,7 @@ def _paragraph(explanation: Explanation) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that LaTeX prints as it stands; what its fonts do not have, by number."""
+    """Text escaped for LaTeX; characters that its fonts lack are shown by their code point."""
     return "".join(_character(character) for character in visible(text))
 
 

@@ -1,11 +1,11 @@
-"""Scores as probabilities: what the bars beside the classes show."""
+"""From scores (logits) to the probabilities that the bars beside the classes show."""
 
 import math
 from collections.abc import Mapping
 
 
 def probabilities(scores: Mapping[str, float]) -> dict[str, float]:
-    """The softmax of several scores; a model's only score has its sigmoid."""
+    """The softmax of several scores, or the sigmoid of a single one."""
     if len(scores) == 1:
         return {name: _sigmoid(score) for name, score in scores.items()}
     largest = max(scores.values())
@@ -15,6 +15,6 @@ def probabilities(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def _sigmoid(score: float) -> float:
-    """1 / (1 + e^-score), by the exponential that cannot overflow."""
+    """1 / (1 + e^-score), written so that the exponential cannot overflow."""
     small = math.exp(-abs(score))
     return (1 if score >= 0 else small) / (1 + small)

@@ -1,4 +1,4 @@
-"""An explanation as an SVG picture, its text as text."""
+"""An explanation as an SVG image whose text stays text."""
 
 import unicodedata
 from xml.sax.saxutils import escape, quoteattr
@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape, quoteattr
 from whence.explanation import Explanation
 from whence.render.colour import MUTED, PAPER, Shade, hexadecimal, method_label, shades, visible
 
-SIZE, ADVANCE, LINE, COLUMNS = 16, 9.7, 28, 80  # of a monospaced font, in pixels; columns of a line
+SIZE, ADVANCE, LINE, COLUMNS = 16, 9.7, 28, 80  # of a monospaced font, in pixels; the last is the columns per line
 
 
 def svg(explanation: Explanation) -> str:
@@ -40,14 +40,14 @@ def svg(explanation: Explanation) -> str:
 
 
 def _legal(text: str) -> str:
-    """Without what XML does not allow."""
+    """The text without characters that XML does not allow."""
     return "".join(
         c for c in visible(text).replace("\t", "    ") if c == "\n" or (ord(c) >= 32 and ord(c) not in (0xFFFE, 0xFFFF))
     )
 
 
 def _lines(text: str) -> list[str]:
-    """A piece cut where lines end, and every 80 columns."""
+    """A piece of text split at line ends; a line of more than 80 columns is split further."""
     parts: list[str] = []
     for n, line in enumerate(text.split("\n")):
         parts += ["\n"] if n else []

@@ -1,4 +1,4 @@
-"""Explanations for a terminal: coloured where it can, marked with signs where it cannot."""
+"""Explanations on a terminal: in colour, or with plus and minus signs where there is none."""
 
 from collections.abc import Callable, Sequence
 from io import StringIO
@@ -16,34 +16,34 @@ from whence.render.colour import FAINT, Shade, method_label, one_line, shades, v
 from whence.render.probability import probabilities
 
 Palette = Literal["signs", "256", "truecolor"]
-BAR, NUMBERS = 24, 22  # columns of the longest bar, and of all else in a line but the name
+BAR, NUMBERS = 24, 22  # columns of the longest bar, and of the rest of a line without the name
 
 
 def terminal(explanation: Explanation, *, width: int | None = None, colour: bool | None = None) -> str:
-    """A text with its words coloured, a legend, the scores as bars and what was absorbed.
+    """A text with coloured words, its scores as bars, a legend, and the sum of what was absorbed.
 
-    `colour` None asks the terminal (NO_COLOR, TERM, whether it is one); `width` None takes its own.
+    By default, `colour` and `width` are those of the terminal (NO_COLOR and TERM are respected).
     """
     return _captured(lambda console: print_on(console, [explanation]), width=width, colour=colour)
 
 
 def terminal_list(explanations: Explanations, *, width: int | None = None, colour: bool | None = None) -> str:
-    """Many texts: of each its target, its score and its words coloured; then one legend."""
+    """Many explanations: the target, the score and the coloured words of each, then one legend."""
     found = _captured(lambda console: print_list_on(console, explanations), width=width, colour=colour)
     return "\n".join(line.rstrip() for line in found.splitlines())
 
 
 def _captured(draw: Callable[[Console], None], *, width: int | None, colour: bool | None) -> str:
-    """What is drawn on a console like the one that the user sees."""
+    """What is printed to a console like the user's."""
     buffer = StringIO()
-    seen = Console(force_jupyter=False)  # what the terminal can do
+    seen = Console(force_jupyter=False)  # the user's terminal
     if colour is None:
         colour = seen.color_system is not None and not seen.no_color and seen.is_terminal
     console = Console(
         file=buffer,
         width=width or seen.width,
         highlight=False,
-        force_jupyter=False,  # a notebook would show the text by itself and leave nothing in the buffer
+        force_jupyter=False,  # in a notebook, rich would display the text itself and leave the buffer empty
         force_terminal=colour,
         no_color=not colour,
         color_system=("256" if seen.color_system in ("256", "standard") else "truecolor") if colour else None,
@@ -53,7 +53,7 @@ def _captured(draw: Callable[[Console], None], *, width: int | None, colour: boo
 
 
 def print_on(console: Console, explanations: Sequence[Explanation]) -> None:
-    """Print explanations of one text, its scores once."""
+    """Print the explanations of one text, and its scores once."""
     first, palette = explanations[0], palette_of(console)
     for explanation in explanations:
         head = Text(f"{method_label(explanation)} for ", style="dim")
@@ -67,7 +67,7 @@ def print_on(console: Console, explanations: Sequence[Explanation]) -> None:
 
 
 def print_list_on(console: Console, explanations: Explanations) -> None:
-    """Print many explanations, the first of them if they are too many, those of one text together."""
+    """Print many explanations, grouped by text; if there are too many, only the first of them."""
     shown, rest = explanations[: explanations.shown], len(explanations) - explanations.shown
     palette, methods = palette_of(console), list(dict.fromkeys(map(method_label, shown)))
     console.print(Text(", ".join(methods) or "no explanations", style="dim"))
@@ -89,13 +89,13 @@ def print_list_on(console: Console, explanations: Explanations) -> None:
 
 
 def palette_of(console: Console) -> Palette:
-    """What a console can show; sixteen colours would lose the sign."""
+    """The palette that a console supports. With 16 colours or none, signs are used, since there are no shades."""
     system = None if console.no_color else console.color_system
     return system if system in ("256", "truecolor") else "signs"
 
 
 def heatmap(explanation: Explanation, palette: Palette) -> Text:
-    """The text as the user wrote it, each token in its colour, or with signs around strong ones."""
+    """The text as the user wrote it, with tokens coloured, or with signs at strong tokens."""
     line = Text()
     strong = shades(explanation)
     for piece, number in explanation.pieces():
@@ -157,7 +157,7 @@ def legend(explanations: Sequence[Explanation], palette: Palette) -> Text:
 
 
 def _sums(explanations: Sequence[Explanation]) -> Text:
-    """Where each score went."""
+    """How relevance and absorbed amounts add up to each score."""
     lines = Text()
     for explanation in explanations:
         if explanation.absorbed:

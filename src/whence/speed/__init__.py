@@ -1,1 +1,1 @@
-"""Measuring what an explanation costs: beside the prediction, as inputs grow, and on a whole test set."""
+"""Measurements of what an explanation costs: relative to the prediction, with growing inputs, and on a whole test set."""

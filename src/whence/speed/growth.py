@@ -12,7 +12,7 @@ from whence.speed.results import Growth, Memory
 from whence.speed.timing import seconds
 from whence.threads import one_thread
 
-# What grows, and the case it grows in.
+# By the name of the size that grows, the cases that are measured.
 GROWING = {
     "cpu": {
         "steps": [Case("lstm", 16, n, 60) for n in (50, 100, 200, 400, 800, 1600)],
@@ -45,7 +45,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform ==
 
 
 def growth(device: str, *, repeats: int = 5, growing: Mapping[str, Sequence[Case]] | None = None) -> dict[str, Growth]:
-    """For everything that can grow its values, the milliseconds of LRP with its forward pass, and the slope on log axes."""
+    """For each size that grows: its values, the milliseconds of LRP including its forward pass, and the slope on log axes."""
     found: dict[str, Growth] = {}
     with one_thread():
         for name, cases in (growing or GROWING[device]).items():
@@ -68,13 +68,13 @@ def growth(device: str, *, repeats: int = 5, growing: Mapping[str, Sequence[Case
 
 
 def _slope(values: Sequence[float], times: Sequence[float]) -> float:
-    """The slope of the straight line through the logarithms, by least squares."""
+    """The slope of the least-squares line through the logarithms."""
     x, y = [math.log(value) for value in values], [math.log(each) for each in times]
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
     return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
 
 
 def memory(steps: int = 100_000) -> Memory:
-    """The most memory that a process of its own takes, PyTorch included, to explain one sequence by a bi-LSTM 128/128."""
+    """The peak memory of a new process, PyTorch included, that explains one sequence with a bi-LSTM 128/128."""
     done = subprocess.run([sys.executable, "-c", LONG, str(steps)], check=True, capture_output=True, text=True)
     return {"steps": steps, "hidden": 128, "peak_gib": int(done.stdout) / 2**30}

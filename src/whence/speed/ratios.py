@@ -1,4 +1,4 @@
-"""What an explanation costs beside the prediction and its gradient: ratios measured side by side, in one run."""
+"""What an explanation costs relative to the prediction and its gradient, measured side by side in one run."""
 
 import copy
 import importlib.util
@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """In a few words."""
+        """A short description."""
         return f"bi-{self.cell.upper()} {self.size}/{self.size}, B {self.batch}, T {self.steps}"
 
 
@@ -48,7 +48,7 @@ CASES = {
 
 
 class Model(nn.Module):
-    """The paper's kind of classifier."""
+    """A classifier like the paper's."""
 
     def __init__(self, case: Case) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class Layer:
 
 
 def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Figure]:
-    """One case: medians of interleaved repeats as ratios, with the spread between the quartiles of each ratio."""
+    """Measure one case: ratios of the medians of interleaved repeats, with the quartiles of each ratio."""
     torch.manual_seed(0)
     model, x = Model(case).to(device).eval(), torch.randn(case.batch, case.steps, case.size, device=device)
     _require_right(model, x)
@@ -165,7 +165,7 @@ def _absolute(case: Case, times: Mapping[str, Sequence[float]]) -> dict[str, flo
 
 
 def _kernels(run: Callable[[], object]) -> dict[str, float]:
-    """What the GPU is busy with, in milliseconds by kernel."""
+    """The GPU's time in milliseconds, by kernel."""
     profiled: Any = profile(activities=[ProfilerActivity.CUDA], acc_events=True)
     with profiled:
         run()
@@ -174,9 +174,9 @@ def _kernels(run: Callable[[], object]) -> dict[str, float]:
 
 
 def _others(case: Case, model: Model, x: Tensor, lrp: float) -> dict[str, float]:
-    """What else can be had: the tests' NumPy oracle, a sequence at a time, and Captum's Integrated Gradients."""
+    """Other implementations: the tests' NumPy oracle, one sequence at a time, and Captum's Integrated Gradients."""
     found: dict[str, float] = {}
-    if case.cell == "lstm" and case.size <= 60:  # it takes its time
+    if case.cell == "lstm" and case.size <= 60:  # it is slow
         oracle = oracle_seconds(model.encoder, model.head.weight, [x[0]])
         found |= {} if oracle is None else {"oracle_over_lrp": case.batch * oracle / lrp}
     if importlib.util.find_spec("captum") and case.size <= 60:
@@ -200,7 +200,7 @@ class Tagger(nn.Module):
 
 
 def measure_steps(steps: int = 100, *, device: str) -> OutputSteps:
-    """Every output step in one call, against a call for each."""
+    """Explaining every output step in one call, against one call for each step."""
     torch.manual_seed(0)
     model, x = Tagger().to(device), torch.randn(2, steps, 8, device=device)
     together = relevance(model, x, target=("all", 1)).relevance
@@ -212,27 +212,27 @@ def measure_steps(steps: int = 100, *, device: str) -> OutputSteps:
 
     spent = seconds(loop, device)
     if not torch.allclose(together, torch.stack(alone), rtol=1e-3, atol=1e-5):
-        raise InputError("all steps at once give another relevance than each on its own; no time is worth anything then")
+        raise InputError("all steps at once give another relevance than each alone, so times mean nothing; please report it")
     return {"steps": steps, "loop_over_all": spent / at_once}
 
 
 def _require_right(model: Model, x: Tensor) -> None:
-    """No time is printed of a result that is wrong: single precision against double.
+    """Refuse to time a wrong result: float32 must agree with float64.
 
-    As a whole, not number by number: where a sum is all but zero, rounding turns its sign, and with it the few it came from.
+    The norms are compared, not single numbers: where a sum is almost zero, rounding decides its sign and so a few relevances.
     """
     found = relevance(model, x[:4], target=0, method=LRP(epsilon=0.1)).check()
     exact = relevance(copy.deepcopy(model).double(), x[:4].double(), target=0, method=LRP(epsilon=0.1)).relevance
     if not (found.relevance.double() - exact).norm() <= 1e-2 * exact.norm():
-        raise InputError("the fast path gives another relevance than double precision does; no time is worth anything then")
+        raise InputError("float32 gives another relevance than float64, so times mean nothing; please report it")
 
 
 def speed(device: str = "cpu", *, repeats: int = 21, cases: Sequence[Case] | None = None) -> Speed:
     """Measure every case, on one thread of the CPU or on the GPU; returns what `whence bench --json` writes."""
     if device not in CASES:
-        raise InputError(f"device is {device!r}; it is cpu or cuda")
+        raise InputError(f"device is {device!r}; it must be cpu or cuda")
     if device == "cuda" and not torch.cuda.is_available():
-        raise InputError("device is 'cuda', and PyTorch sees no GPU here; use cpu")
+        raise InputError("device is 'cuda', but PyTorch sees no GPU; use cpu")
     chosen = CASES[device] if cases is None else cases
     with one_thread():
         found = [measure(case, device=device, repeats=repeats) for case in chosen]

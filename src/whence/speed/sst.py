@@ -19,7 +19,7 @@ from whence.threads import one_thread
 
 
 def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Figure]:
-    """SST's test set by the bundled model: LRP by words, and all of `explain`, over the packed forward pass of the layer."""
+    """LRP with one relevance per word, and `explain`, on SST's test set, relative to the layer's packed forward pass."""
     pipeline = load_any("sst-bilstm")
     module = pipeline.module
     assert isinstance(module, RecurrentClassifier)
@@ -45,7 +45,7 @@ def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Figure]:
         oracle = oracle_seconds(module.encoder, module.head.weight, some)
     found: dict[str, Figure] = {"sentences": len(texts)}
     found |= ratio("lrp_over_forward", times, "lrp", "forward") | ratio("explain_over_forward", times, "explain", "forward")
-    if oracle is not None:  # by words, for the sentences picked are not of the average length
+    if oracle is not None:  # scaled by words, because the chosen sentences differ from the average length
         words = sum(map(len, rows)) / sum(map(len, some)) * len(some)
         found["oracle_over_lrp"] = oracle * words / min(times["lrp"])
     return found

@@ -1,1 +1,1 @@
-"""Strings to tokens, tokens to ids."""
+"""From strings to tokens, and from tokens to ids."""

@@ -1,7 +1,7 @@
-"""A string to tokens with their places in it; what the user wrote is never changed, only read.
+"""Tokenizers: from a string to tokens with their positions in it. The text itself is never changed.
 
-Each token knows where it stands (`start`, `end`) and the form under which a vocabulary knows it (`form`). Everything that is
-not white space belongs to a token, so the tokens and the spaces between them give the text back.
+Each token has a position (`start`, `end`) and a spelling under which a vocabulary lists it (`form`). Everything but white space
+belongs to a token, so the text can be restored from the tokens and the white space between them.
 """
 
 import re
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Token(NamedTuple):
-    """A piece of a text: text[start:end], and how a vocabulary spells it."""
+    """A token: text[start:end], and its spelling in a vocabulary."""
 
     start: int
     end: int
@@ -22,11 +22,11 @@ class Token(NamedTuple):
 
 
 class Tokenizer(Protocol):
-    """Anything that cuts a text into tokens."""
+    """Anything that splits a text into tokens."""
 
     @property
     def name(self) -> str:
-        """The name under which a saved pipeline knows the tokenizer."""
+        """The tokenizer's name in a saved pipeline."""
         ...
 
     def tokens(self, text: str) -> list[Token]:
@@ -34,7 +34,7 @@ class Tokenizer(Protocol):
         ...
 
     def forms(self, words: Sequence[str]) -> list[str]:
-        """The same forms from words that are already cut, as a treebank gives them."""
+        """The forms of words that are already split, as a treebank has them."""
         ...
 
 
@@ -48,17 +48,17 @@ class CharacterTokenizer:
         return [Token(n, n + 1, character.lower()) for n, character in enumerate(text)]
 
     def forms(self, words: Sequence[str]) -> list[str]:
-        """The characters of the words as running text."""
+        """The characters of the running text of these words."""
         return list(running_text(words).lower())
 
 
 class TreebankTokenizer:
-    """The Penn Treebank's tokens ("isn't" → is, n't), in lower case and with its escapes, as SST has them."""
+    """The Penn Treebank's tokens ("isn't" → is, n't), in lower case and with its escapes, as in SST."""
 
     name = "treebank"
 
     def tokens(self, text: str) -> list[Token]:
-        """The text's words and marks, in order."""
+        """The text's words and punctuation marks, in order."""
         found: list[Token] = []
         for start, end in _pieces(text):
             found += _aligned(text, start, end)
@@ -74,9 +74,10 @@ TOKENIZERS: dict[str, type[CharacterTokenizer] | type[TreebankTokenizer]] = {
     "treebank": TreebankTokenizer,
 }
 
-# Typographic marks stand for the typewriter's, one character for one.
+# Typographic quotes and spaces are read as plain ones, character by character.
 _MARKS = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\u00a0": " "})
-# Dashes and ellipses stand alone; a sentence ends before white space and a capital, but not after a title or an initial.
+# Dashes and ellipses are tokens of their own. A sentence ends before white space and a capital letter, but not after a title or
+# an initial.
 _BREAKS = re.compile(
     r"[—–…]|(?<=[.!?])(?<!\bMr\.)(?<!\bMs\.)(?<!\bDr\.)(?<!\bSt\.)(?<!\bJr\.)(?<!\bMrs\.)(?<!\b[A-Z]\.)(?=\s+[\"'“‘(]*[A-Z])|\n"
 )
@@ -85,13 +86,13 @@ _FORMS = {"(": "-lrb-", ")": "-rrb-", "—": "--", "–": "--", "…": "..."}
 
 @cache
 def _nltk() -> "NLTKWordTokenizer":
-    from nltk.tokenize.destructive import NLTKWordTokenizer  # a quarter of a second, only when words are cut
+    from nltk.tokenize.destructive import NLTKWordTokenizer  # takes a quarter of a second, so only when needed
 
     return NLTKWordTokenizer()
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """The stretches of a text that are cut into words one at a time: sentences, and marks that stand alone."""
+    """The pieces of a text that are split into words separately: sentences, and dashes and ellipses."""
     start = 0
     for match in _BREAKS.finditer(text):
         yield start, match.start()
@@ -102,13 +103,12 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _aligned(text: str, start: int, end: int) -> list[Token]:
-    """The words of one stretch, found again in the text; whatever the cutting lost becomes a token of its own."""
+    """The words of one piece with their positions. NLTK drops or changes some characters; these become tokens of their own."""
     piece = text[start:end].translate(_MARKS)
     found: list[Token] = []
     place = 0
-    ahead: dict[
-        str, int
-    ] = {}  # where each spelling comes next; looked for once until that is passed, so the whole stays linear
+    # the next position of each spelling; searched again only when it is passed, so that the whole takes linear time
+    ahead: dict[str, int] = {}
     for word in _nltk().tokenize(piece):
         spellings = (word, '"') if word in ("``", "''") else (word,)
         for spelling in spellings:
@@ -136,12 +136,12 @@ def _leftover(piece: str, place: int, end: int, offset: int) -> list[Token]:
 
 
 def form_of(word: str) -> str:
-    """A word as SST spells it: in lower case, brackets by name, slashes and stars escaped."""
+    """A word in SST's spelling: lower case, brackets by name, slashes and asterisks escaped."""
     return _FORMS.get(word) or word.lower().replace("/", "\\/").replace("*", "\\*")
 
 
 def running_text(words: Sequence[str]) -> str:
-    """Treebank words as a person would write them: "is n't" as "isn't", brackets and quotes as such."""
+    """Treebank words as ordinary text: "is n't" becomes "isn't", and brackets and quotes become what they stand for."""
     from nltk.tokenize.treebank import TreebankWordDetokenizer
 
     names = {"-lrb-": "(", "-rrb-": ")"}

@@ -1,4 +1,4 @@
-"""Tokens to ids and back; id 0 stands for every token that is not in the vocabulary."""
+"""A vocabulary maps tokens to ids; id 0 stands for every unknown token."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,7 +6,7 @@ UNKNOWN = "<unknown>"
 
 
 class Vocabulary:
-    """An ordered list of tokens, the first of which is the unknown one."""
+    """An ordered list of tokens. The first one stands for all unknown tokens."""
 
     def __init__(self, tokens: Iterable[str]) -> None:
         self.tokens = (UNKNOWN, *(token for token in dict.fromkeys(tokens) if token != UNKNOWN))

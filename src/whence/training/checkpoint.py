@@ -1,4 +1,4 @@
-"""A checkpoint: the tensors of a training run and a record in one file, with a digest by which damage is noticed."""
+"""Checkpoints: the tensors and the record of a training run in one file, with a hash that reveals damage."""
 
 import hashlib
 import json
@@ -16,26 +16,26 @@ from whence.models.quoting import shortened
 
 
 def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], record: Mapping[str, str]) -> None:
-    """Write tensors and record, whole or not at all."""
+    """Write tensors and record, completely or not at all."""
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     write_whole(path, save(plain, metadata={**record, "sha256": _digest(plain, record)}))
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and the record of a file; refused unless they are just what was written, and finite."""
+    """Read the tensors and the record of a file; a file that was changed since, or is not finite, is refused."""
     if not path.is_file():
-        raise ModelError(f"{path} is no ordinary file; remove it to start anew")
+        raise ModelError(f"{path} is not a regular file; remove it to start over")
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
             record = dict(file.metadata() or {})
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is not a mapping
     except (SafetensorError, RuntimeError, OSError) as error:
-        raise ModelError(f"{path} is no checkpoint: {shortened(error)}; remove it to start anew") from None
+        raise ModelError(f"{path} is not a checkpoint: {shortened(error)}; remove it to start over") from None
     if record.pop("sha256", None) != _digest(tensors, record):
-        raise ModelError(f"{path} is damaged; remove it to start anew")
+        raise ModelError(f"{path} is damaged; remove it to start over")
     for name, tensor in tensors.items():
         if not bool(tensor.isfinite().all()):
-            raise ModelError(f"{path}: {name} holds numbers that are not finite; remove it to start anew")
+            raise ModelError(f"{path}: {name} holds numbers that are not finite; remove it to start over")
     return tensors, record
 
 

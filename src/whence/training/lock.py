@@ -1,4 +1,4 @@
-"""A folder for one run at a time."""
+"""A lock that lets one run at a time use a folder."""
 
 import os
 from collections.abc import Generator
@@ -14,20 +14,20 @@ NAME = ".lock"
 
 @contextmanager
 def sole_use(folder: Path) -> Generator[None]:
-    """Make a folder and keep other runs out of it meanwhile; the system frees the lock when a process is killed."""
-    is_new = not os.path.isdir(folder)  # False, not an error, for a name that no folder can have
+    """Create a folder and lock it for other runs. If the process is killed, the operating system releases the lock."""
+    is_new = not os.path.isdir(folder)  # unlike Path.is_dir, False for an invalid name too
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / NAME, timeout=0)
         lock.acquire()
     except Timeout:
-        raise InputError(f"another run is training in {folder}; wait for its end, or choose another folder") from None
+        raise InputError(f"another run is training in {folder}; wait until it has finished, or choose another folder") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{str(folder)!r} cannot be written to: {getattr(error, 'strerror', None) or error}") from None
     try:
         yield
     finally:
-        with suppress(OSError):  # Windows removes no open file
+        with suppress(OSError):  # Windows does not remove an open file
             (folder / NAME).unlink()
         lock.release()
         if is_new:

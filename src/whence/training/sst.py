@@ -1,4 +1,4 @@
-"""Trains a sentiment model on SST, from its files to a saved pipeline with a record of how it was made."""
+"""Trains a sentiment model on SST, from its files to a saved pipeline with a record of the training."""
 
 import math
 import time
@@ -22,14 +22,14 @@ from whence.training.lock import sole_use
 from whence.training.trainer import Recipe, Trainer, initialise, scores_of
 
 Level = Literal["word", "char"]
-Progress = Callable[[int, int, float], None]  # steps done, of how many, and the mean loss of the epoch so far
-TakenUp = Callable[[int, int], None]  # the epoch after which a stopped run goes on, and of how many
+Progress = Callable[[int, int, float], None]  # steps done, their total number, and the mean loss of the epoch so far
+TakenUp = Callable[[int, int], None]  # the epoch after which a stopped run resumes, and the number of epochs
 RECIPES: dict[str, Recipe] = {
     "word": Recipe(epochs=20),
     "char": Recipe(epochs=16, rate=0.004, vector_rate=1.0, decay=0.02, embedding_dropout=0.1, state_dropout=0.4, unknown=0.0),
 }
 SIZES = {"word": {"embedding": 60, "hidden": 60}, "char": {"embedding": 64, "hidden": 384}}
-RARE_CHARACTERS = 20  # a character seen less often is unknown
+RARE_CHARACTERS = 20  # a character that occurs less often counts as unknown
 
 
 def train_sst(
@@ -45,17 +45,17 @@ def train_sst(
     progress: Progress = lambda done, total, loss: None,
     taken_up: TakenUp = lambda epoch, epochs: None,
 ) -> Pipeline:
-    """Train, save into `output` and return the pipeline; a run that was stopped goes on from its last epoch."""
+    """Train a pipeline, save it in `output` and return it; a run that was stopped resumes from its last epoch."""
     if vectors is not None and level == "char":
         raise InputError("--vectors are for words; a character model learns its own")
     if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
-        raise InputError(f"device is {device!r}; it is cpu, or cuda where PyTorch has one")
+        raise InputError(f"device is {device!r}; it must be cpu, or cuda if PyTorch sees a GPU")
     if not 0 <= seed < 2**31:
         raise InputError(f"seed is {seed}; it must be a whole number from 0 to 2147483647")
     recipe = replace(RECIPES[level], seed=seed, **({} if epochs is None else {"epochs": epochs}))
     with sole_use(output):
         if (output / "config.json").exists():
-            raise InputError(f"{output} holds a finished model; choose another folder, or remove it first")
+            raise InputError(f"{output} contains a finished model; choose another folder, or remove it first")
         return _trained(directory, output, cell, level, vectors, recipe, device, progress, taken_up)
 
 
@@ -112,7 +112,7 @@ def _untrained(
 
 
 def _phrases(pipeline: Pipeline, trees: list[Tree]) -> list[tuple[list[int], int]]:
-    """Ids and label of every labelled phrase."""
+    """The ids and the label of every labelled phrase."""
     known: dict[tuple[str, ...], list[int]] = {}
     found: list[tuple[list[int], int]] = []
     for tree in trees:
@@ -124,7 +124,7 @@ def _phrases(pipeline: Pipeline, trees: list[Tree]) -> list[tuple[list[int], int
 
 
 def sentences(pipeline: Pipeline, trees: list[Tree]) -> list[tuple[list[int], int]]:
-    """Ids and label of whole sentences."""
+    """The ids and the label of every whole sentence."""
     return [(pipeline.vocabulary.ids(pipeline.tokenizer.forms(tree.tokens)), tree.label) for tree in trees]
 
 

@@ -1,4 +1,4 @@
-"""Training a `RecurrentClassifier` on labelled phrases; what works was found on SST's dev set."""
+"""Training a `RecurrentClassifier` on labelled phrases. The defaults were chosen on SST's dev set."""
 
 import hashlib
 import math
@@ -18,25 +18,25 @@ from whence.models.classifier import RecurrentClassifier
 from whence.models.quoting import shortened
 from whence.training.checkpoint import read_checkpoint, write_checkpoint
 
-LOOKS = 20  # steps between two looks at the loss, each of which makes a GPU wait
+LOOKS = 20  # the loss is read every so many steps, because reading it makes the GPU wait
 Phrases = Sequence[tuple[Sequence[int], int]]  # ids and label
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train: the learning rate rises over 3 % of the steps and falls linearly to 0; weights are averaged."""
+    """Settings of a training run. The learning rate rises over 3 % of the steps, then falls linearly to 0."""
 
     epochs: int = 15
     batch: int = 256
     rate: float = 0.017
-    vector_rate: float = 0.03  # of `rate`, for the embedding
-    decay: float = 0.04  # decoupled, on the matrices
+    vector_rate: float = 0.03  # the embedding's learning rate, as a fraction of `rate`
+    decay: float = 0.04  # decoupled weight decay, on the matrices only
     embedding_dropout: float = 0.4
     state_dropout: float = 0.05
     weight_dropout: float = 0.2  # on the recurrent weights
     smoothing: float = 0.05
     average: float = 0.9998
-    unknown: float = 0.02  # how often a word seen once is shown as unknown
+    unknown: float = 0.02  # the probability with which a word that occurs once is replaced by the unknown word
     seed: int = 0
 
 
@@ -60,7 +60,7 @@ def unique_phrases(phrases: Phrases) -> tuple[list[tuple[tuple[int, ...], int]],
 def batches(
     phrases: Phrases, weights: Tensor, *, size: int, generator: torch.Generator | None, device: torch.device
 ) -> Iterator[Batch]:
-    """Phrases in random order but sorted by length within a hundred batches, so that little is padded."""
+    """Phrases in random order, but sorted by length within every hundred batches, to keep padding small."""
     order = torch.randperm(len(phrases), generator=generator).tolist() if generator else list(range(len(phrases)))
     chunks = [order[k : k + 100 * size] for k in range(0, len(order), 100 * size)]
     ready: list[list[int]] = []
@@ -79,7 +79,7 @@ def batches(
 
 
 def initialise(module: RecurrentClassifier, vectors: Tensor | None) -> None:
-    """Orthogonal recurrent weights, a forget bias of 1, and the vectors given or small random ones."""
+    """Initialise with orthogonal recurrent weights, a forget bias of 1, and `vectors` or random embeddings."""
     encoder, hidden = module.encoder, module.architecture.hidden
     for name, weight in encoder.named_parameters():
         if name.startswith("weight_hh"):
@@ -105,7 +105,7 @@ def dropped_scores(module: RecurrentClassifier, batch: Batch, recipe: Recipe) ->
 
 
 def _final_states(encoder: nn.LSTM | nn.GRU | nn.RNN, packed: PackedSequence, rate: float) -> Tensor:
-    """The encoder's final states (2, B, H) with some of its recurrent weights left out."""
+    """The encoder's final states (2, B, H) with dropout on its recurrent weights."""
     flat = [
         F.dropout(weight, rate) if name.startswith("weight_hh") else weight
         for name, weight in ((n, getattr(encoder, n)) for row in encoder._all_weights for n in row)
@@ -118,7 +118,7 @@ def _final_states(encoder: nn.LSTM | nn.GRU | nn.RNN, packed: PackedSequence, ra
 
 
 class Average:
-    """A running average of the weights, which predicts better than the last ones."""
+    """A running average of the weights, which predicts better than the final weights."""
 
     def __init__(self, module: nn.Module, rate: float) -> None:
         self.rate, self.steps = rate, 0
@@ -126,7 +126,7 @@ class Average:
 
     @torch.no_grad()
     def update(self, module: nn.Module) -> None:
-        """Move a little towards the module's weights; faster in the beginning."""
+        """Move the average towards the module's weights, faster at the beginning."""
         self.steps += 1
         rate = min(self.rate, (1 + self.steps) / (10 + self.steps))
         for average, parameter in zip(self.weights, module.parameters(), strict=True):
@@ -140,7 +140,7 @@ class Average:
 
 
 def optimiser(module: RecurrentClassifier, recipe: Recipe) -> torch.optim.Optimizer:
-    """Adam with decoupled decay on matrices; the embedding learns slowly and does not decay."""
+    """AdamW with weight decay on matrices; the embedding has a smaller learning rate and no decay."""
     others = [p for name, p in module.named_parameters() if not name.startswith("embedding")]
     return torch.optim.AdamW(
         [
@@ -153,14 +153,14 @@ def optimiser(module: RecurrentClassifier, recipe: Recipe) -> torch.optim.Optimi
 
 
 def rate_factor(step: int, steps: int) -> float:
-    """Rises to 1 over the first 3 % of the steps, then falls linearly to 0."""
+    """The factor of the learning rate: rises to 1 over the first 3 % of the steps, then falls linearly to 0."""
     warm = max(1, math.ceil(0.03 * steps))
     return step / warm if step < warm else max(0.0, (steps - step) / max(1, steps - warm))
 
 
 @torch.no_grad()
 def scores_of(module: nn.Module, sentences: Phrases, *, device: torch.device) -> tuple[Tensor, list[int]]:
-    """The scores (sentences, classes) and labels of sentences; both in the order of their lengths."""
+    """The scores (sentences, classes) and the labels of sentences, both sorted by length."""
     module.eval()
     found = list(batches(sentences, torch.ones(len(sentences)), size=256, generator=None, device=device))
     scores = torch.cat([module(batch.ids, batch.lengths) for batch in found])
@@ -168,7 +168,7 @@ def scores_of(module: nn.Module, sentences: Phrases, *, device: torch.device) ->
 
 
 class Trainer:
-    """A training run that can be written down after any epoch and taken up again, with the same result."""
+    """A training run that can be saved after any epoch and resumed, with the same result."""
 
     def __init__(self, module: RecurrentClassifier, phrases: Phrases, recipe: Recipe, *, device: torch.device) -> None:
         self.module, self.recipe, self.device = module.to(device), recipe, device
@@ -176,7 +176,9 @@ class Trainer:
         counts = Counter(token for ids, _ in self.phrases for token in set(ids))
         self.rare = torch.tensor([counts[n] == 1 for n in range(module.architecture.vocabulary)], device=device)
         digest = hashlib.sha256(repr(self.phrases).encode())
-        digest.update(module.embedding.weight.detach().cpu().numpy().tobytes())  # others differ with the number of threads
+        digest.update(
+            module.embedding.weight.detach().cpu().numpy().tobytes()
+        )  # other initial weights depend on the number of threads
         self.start = digest.hexdigest()[:16]
         self.average = Average(module, recipe.average)
         self.optimiser = optimiser(module, recipe)
@@ -195,8 +197,8 @@ class Trainer:
         return math.ceil(len(self.phrases) / self.recipe.batch)
 
     def run_epoch(self, progress: Callable[[int, float], None] = lambda done, loss: None) -> float:
-        """Train for one more epoch; returns the mean loss. `progress` is told the steps done and their mean loss."""
-        torch.manual_seed(self.recipe.seed * 1000 + self.epoch)  # an epoch is the same whether the run was interrupted or not
+        """Train for one more epoch and return the mean loss. `progress` gets the steps done and their mean loss."""
+        torch.manual_seed(self.recipe.seed * 1000 + self.epoch)  # so that an epoch is the same in a resumed run
         generator = torch.Generator().manual_seed(self.recipe.seed * 1000 + self.epoch)
         losses: list[Tensor] = []
         mean = math.nan
@@ -228,7 +230,7 @@ class Trainer:
         return loss.detach()
 
     def write(self, path: Path) -> None:
-        """Write down everything the run needs to go on, whole or not at all."""
+        """Write a checkpoint, completely or not at all."""
         tensors = {f"module.{n}": t for n, t in self.module.state_dict().items()}
         tensors |= {f"average.{n}": t for n, t in enumerate(self.average.weights)}
         for n, parameter in enumerate(self.module.parameters()):
@@ -237,13 +239,13 @@ class Trainer:
         write_checkpoint(path, tensors, record)
 
     def take_up(self, path: Path) -> None:
-        """Go on where a run with the same recipe stopped."""
+        """Resume from the checkpoint of a run with the same settings."""
         tensors, record = read_checkpoint(path)
         settings = record.get("settings", "none")
         if settings != self.settings:
             own = self.settings.split(", ")
             other = ", ".join(each for each in settings.split(", ") if each not in own)
-            raise ModelError(f"{path} is of a run with other settings ({shortened(other)}); remove it to start anew")
+            raise ModelError(f"{path} was written by a run with other settings ({shortened(other)}); remove it to start over")
         self.module.load_state_dict({n.removeprefix("module."): t for n, t in tensors.items() if n.startswith("module.")})
         for n, (weight, parameter) in enumerate(zip(self.average.weights, self.module.parameters(), strict=True)):
             weight.copy_(tensors[f"average.{n}"])
