@@ -83,8 +83,8 @@ def test_triton_gives_the_references_relevance(cell: str, ragged: bool, sizes: t
         mine, theirs = layer.TritonLayer(case.cell, case.x, case.weights, case.states, case.lengths), exact.layer("reference")
         close(mine.outputs(), theirs.outputs(), 1e-4)
         settings = {"direction": None, "by_step": False}
-        swept = mine.relevance(case.r_outputs, case.r_states, method.rule, **settings)
-        right = theirs.relevance(exact.r_outputs, exact.r_states, method.rule, **settings)
+        swept = mine.relevance(case.r_outputs, case.r_states, method.rules, **settings)
+        right = theirs.relevance(exact.r_outputs, exact.r_states, method.rules, **settings)
         for found, expected in zip((swept.x, *swept.states), (right.x, *right.states), strict=True):
             close(found, expected, 1e-4)
         close(swept.bias, right.bias, 1e-4)
@@ -100,10 +100,10 @@ def test_triton_with_one_direction_and_numbers_that_count_in_64_bits(
     for part in ("layer", "packed", "product"):
         monkeypatch.setattr(importlib.import_module(f"whence.recurrent.triton.{part}"), "LARGE", 0)
     case = Case(cell, (5, hidden, 4, 3), torch.float32).one_way().cuda()
-    exact, rule = case.double(), LRP(epsilon=0.1).rule
+    exact, rules = case.double(), LRP(epsilon=0.1).rules
     mine, theirs = layer.TritonLayer(case.cell, case.x, case.weights, case.states, case.lengths), exact.layer("reference")
-    swept = mine.relevance(case.r_outputs, case.r_states, rule, direction=None, by_step=False)
-    close(swept.x, theirs.relevance(exact.r_outputs, exact.r_states, rule, direction=None, by_step=False).x, 1e-4)
+    swept = mine.relevance(case.r_outputs, case.r_states, rules, direction=None, by_step=False)
+    close(swept.x, theirs.relevance(exact.r_outputs, exact.r_states, rules, direction=None, by_step=False).x, 1e-4)
 
 
 def test_the_bench_measures_on_a_gpu_and_tells_what_it_was_busy_with() -> None:

@@ -26,7 +26,7 @@ def test_by_absolute_size_and_a_half_where_both_are_zero() -> None:
         (Rules(product="prop", epsilon=1.0, stabiliser="absorbed"), [0.8, 0, 0, 12, 3.75], [2.4, 0, 0.5, -12, 0]),
     ],
 )
-def test_what_each_factor_gets(rule: Rules, r_gate: list[float], r_source: list[float]) -> None:
-    found: tuple[Tensor, Tensor] = product(GATE, SOURCE, r_out=R, rule=rule)
+def test_what_each_factor_gets(rules: Rules, r_gate: list[float], r_source: list[float]) -> None:
+    found: tuple[Tensor, Tensor] = product(GATE, SOURCE, r_out=R, rules=rules)
     assert_close(found[0], torch.tensor(r_gate))
     assert_close(found[1], torch.tensor(r_source))

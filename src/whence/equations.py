@@ -56,14 +56,14 @@ def coefficient(z: Tensor, *, r_out: Tensor, epsilon: float) -> Tensor:
     return r_out / stabilise(z, epsilon)
 
 
-def share(z: Tensor, *, q: Tensor, bias: Tensor | None, fan_in: float | Tensor, rule: Rules) -> Tensor:
+def share(z: Tensor, *, q: Tensor, bias: Tensor | None, fan_in: float | Tensor, rules: Rules) -> Tensor:
     """What each of the N lower neurons gets beyond its contribution:  (ε sign z_j + δ b_j) / N · q_j.
 
     With the stabiliser absorbed, δ (ε sign z_j + b_j) / N · q_j. A sum with no lower neuron (N = 0) shares nothing.
     """
-    total = rule.returned * rule.epsilon * sign(z)
-    if bias is not None and rule.delta != 0:
-        total = total + rule.delta * bias
+    total = rules.returned * rules.epsilon * sign(z)
+    if bias is not None and rules.delta != 0:
+        total = total + rules.delta * bias
     if isinstance(fan_in, Tensor):
         return torch.where(fan_in > 0, total / fan_in.clamp(min=1), 0.0) * q
     return total / fan_in * q if fan_in > 0 else torch.zeros_like(total * q)
@@ -96,11 +96,11 @@ def product_half(r_out: Tensor) -> tuple[Tensor, Tensor]:
     return r_out / 2, r_out / 2
 
 
-def product_prop(gate: Tensor, source: Tensor, *, r_out: Tensor, rule: Rules) -> tuple[Tensor, Tensor]:
+def product_prop(gate: Tensor, source: Tensor, *, r_out: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
     """By size, as if the factors were added:  R_gate = g / (g + s) · R_z, stabilised as a sum of two terms is."""
     total = gate + source
-    q = coefficient(total, r_out=r_out, epsilon=rule.epsilon)
-    both = share(total, q=q, bias=None, fan_in=2, rule=rule) if rule.shares else None
+    q = coefficient(total, r_out=r_out, epsilon=rules.epsilon)
+    both = share(total, q=q, bias=None, fan_in=2, rules=rules) if rules.shares else None
     return sum_epsilon(gate, q=q, share=both), sum_epsilon(source, q=q, share=both)
 
 
@@ -111,22 +111,22 @@ def product_abs(gate: Tensor, source: Tensor, *, r_out: Tensor) -> tuple[Tensor,
     return part * r_out, (1 - part) * r_out
 
 
-def product(gate: Tensor, source: Tensor, *, r_out: Tensor, rule: Rules) -> tuple[Tensor, Tensor]:
+def product(gate: Tensor, source: Tensor, *, r_out: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
     """The relevance (R_gate, R_source) of the factors of z = gate · source; what is missing of R_z the stabiliser absorbed."""
-    if rule.product == "all":
+    if rules.product == "all":
         return torch.zeros_like(r_out), product_all(r_out)
-    if rule.product == "half":
+    if rules.product == "half":
         return product_half(r_out)
-    if rule.product == "prop":
-        return product_prop(gate, source, r_out=r_out, rule=rule)
+    if rules.product == "prop":
+        return product_prop(gate, source, r_out=r_out, rules=rules)
     return product_abs(gate, source, r_out=r_out)
 
 
-def absorbed_by_bias(bias: Tensor, *, q: Tensor, rule: Rules) -> Tensor:
+def absorbed_by_bias(bias: Tensor, *, q: Tensor, rules: Rules) -> Tensor:
     """What stops at a bias:  (1 − δ) b_j · q_j."""
-    return (1 - rule.delta) * bias * q
+    return (1 - rules.delta) * bias * q
 
 
-def absorbed_by_stabiliser(z: Tensor, *, q: Tensor, rule: Rules) -> Tensor:
+def absorbed_by_stabiliser(z: Tensor, *, q: Tensor, rules: Rules) -> Tensor:
     """What stops at the stabiliser:  ε sign z_j · q_j, nothing when it is shared, 1 − δ of it otherwise."""
-    return (1 - rule.returned) * rule.epsilon * sign(z) * q
+    return (1 - rules.returned) * rules.epsilon * sign(z) * q

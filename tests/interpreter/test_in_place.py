@@ -159,7 +159,7 @@ def test_constants_that_change_are_read_as_they_were(
 ) -> None:
     found, expected = explained(changing, method), explained(pure, method)
     assert_close(found.score, expected.score)
-    if changing not in (walking, slice_by_slice) or not method.rule.shares:  # there the constants they start from count in N
+    if changing not in (walking, slice_by_slice) or not method.rules.shares:  # there the constants they start from count in N
         assert_close(found.relevance, expected.relevance, rtol=1e-10, atol=1e-12)
 
 

@@ -13,7 +13,8 @@ from tests.models import BiLSTM
 from whence import LRP, GradientXInput, InputError, relevance
 from whence.interpreter.record.recorder import Recorder
 from whence.interpreter.record.step import Step
-from whence.recurrent import buffers, dispatch
+from whence.recurrent import dispatch
+from whence.recurrent.native import buffers
 
 
 class TwoReaders(nn.Module):

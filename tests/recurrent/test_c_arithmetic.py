@@ -36,7 +36,7 @@ def test_a_candidate_that_is_zero_counts_as_positive(dtype: torch.dtype) -> None
     states = [torch.zeros(1, 1, 1, dtype=dtype)] * 2
     for layer in both_layers("lstm", x, lstm_weights(rows, torch.zeros(4, 1, dtype=dtype), has_biases=False), states):
         swept = layer.relevance(
-            torch.ones(1, 1, 1, 1, dtype=dtype), [torch.zeros(1, 1, 1, 1, dtype=dtype)] * 2, LRP(epsilon=0.5).rule,
+            torch.ones(1, 1, 1, 1, dtype=dtype), [torch.zeros(1, 1, 1, 1, dtype=dtype)] * 2, LRP(epsilon=0.5).rules,
             direction=None, by_step=False,
         )  # fmt: skip
         assert_close(swept.x.flatten(), torch.tensor([1 + 1 / 6, -1 + 1 / 6], dtype=dtype))
@@ -55,7 +55,7 @@ def test_sums_that_are_zero_are_the_references(cell: str, method: LRP, dtype: to
     r_outputs = torch.arange(1.0, 7, dtype=dtype).view(1, 3, 1, 2)
     r_states = [torch.ones(1, 1, 1, 2, dtype=dtype)] * len(states)
     quick, slow = (
-        layer.relevance(r_outputs, r_states, method.rule, direction=None, by_step=False)
+        layer.relevance(r_outputs, r_states, method.rules, direction=None, by_step=False)
         for layer in both_layers(cell, x, weights, states)
     )
     assert_close(quick.x, slow.x)
@@ -84,7 +84,7 @@ def test_gates_far_out_are_open_or_closed(cell: str, dtype: torch.dtype) -> None
         [torch.zeros(1, 1, len(far), 8, dtype=dtype)] * len(states),
     )
     found, needed = (
-        layer.relevance(r_outputs, r_states, LRP().rule, direction=None, by_step=False).x for layer in (quick, slow)
+        layer.relevance(r_outputs, r_states, LRP().rules, direction=None, by_step=False).x for layer in (quick, slow)
     )
     assert found.isfinite().all()
     assert_close(found, needed)

@@ -49,7 +49,7 @@ with torch.no_grad():
     (weights,) = by_layer(cell.weights, made._flat_weights, has_biases=True, directions=2, layers=1)
     count = len(cell.states)
     run = layer.TritonLayer(cell, torch.zeros(3, batch, 12), weights, [torch.zeros(2, batch, hidden)] * count, None)
-    run.relevance(None, [torch.zeros(1, 2, batch, hidden)] * count, LRP().rule, direction=None, by_step=False)
+    run.relevance(None, [torch.zeros(1, 2, batch, hidden)] * count, LRP().rules, direction=None, by_step=False)
 print(json.dumps(Compiled.found))
 """
 

@@ -36,7 +36,7 @@ def test_the_reference_is_the_oracle(size: int, steps: int, delta: float, stabil
     tape = reference.forward(x, weights, states=(h0, c0))
     nothing = torch.zeros(1, steps, 2, size, dtype=torch.float64)
     swept = reference.relevance(
-        tape, weights, r_outputs=nothing, r_states=(r_h[None], torch.zeros_like(r_h)[None]), rule=method.rule
+        tape, weights, r_outputs=nothing, r_states=(r_h[None], torch.zeros_like(r_h)[None]), rules=method.rules
     )
     for b in range(2):
         states = oracle.forward(x[:, b].numpy(), oracle_weights(lstm), h0[b].numpy(), c0[b].numpy())

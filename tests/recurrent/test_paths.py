@@ -119,8 +119,8 @@ class Case:
         for found, expected in zip(mine.final(), theirs.final(), strict=True):
             close(found, expected, tolerance)
         settings = {"direction": direction, "by_step": by_step}
-        swept = mine.relevance(self.r_outputs, self.r_states, method.rule, **settings)
-        right = theirs.relevance(exact.r_outputs, exact.r_states, method.rule, **settings)
+        swept = mine.relevance(self.r_outputs, self.r_states, method.rules, **settings)
+        right = theirs.relevance(exact.r_outputs, exact.r_states, method.rules, **settings)
         for found, expected in zip((swept.x, *swept.states), (right.x, *right.states), strict=True):
             close(found, expected, tolerance)
         close(swept.bias, right.bias, tolerance)
@@ -241,10 +241,10 @@ def test_triton_keeps_small_numbers_apart_from_large_ones(cell: str, hidden: int
     case.x, case.states = case.x * powers[:, None], [state * 100 * powers[:, None] for state in case.states]
     rows = 10.0 ** -(torch.arange(len(case.weights[0].input)) % 4)
     case.weights = [own._replace(input=own.input * rows[:, None], hidden=own.hidden * rows[:, None]) for own in case.weights]
-    exact, rule = case.double(), LRP(epsilon=0.1).rule
+    exact, rules = case.double(), LRP(epsilon=0.1).rules
     mine, theirs = case.layer("triton"), exact.layer("reference")
-    found = mine.relevance(case.r_outputs, case.r_states, rule, direction=None, by_step=False)
-    right = theirs.relevance(exact.r_outputs, exact.r_states, rule, direction=None, by_step=False)
+    found = mine.relevance(case.r_outputs, case.r_states, rules, direction=None, by_step=False)
+    right = theirs.relevance(exact.r_outputs, exact.r_states, rules, direction=None, by_step=False)
     for sample in range(5):
         close(mine.outputs()[:, sample], theirs.outputs()[:, sample], 1e-5)
         close(found.x[:, :, sample], right.x[:, :, sample], 1e-4)
@@ -285,10 +285,10 @@ def test_triton_is_not_used_where_a_float16_split_would_lose_small_numbers(
 def test_triton_keeps_a_huge_unit_of_a_first_state_apart_in_small_layers(cell: str) -> None:
     case = Case(cell, (5, 40, 3, 3), torch.float32)
     case.states[0][:, 1, 3], case.states[0][:, 2, :2] = 1e10, -3.0
-    exact, rule = case.double(), LRP(epsilon=0.1).rule
+    exact, rules = case.double(), LRP(epsilon=0.1).rules
     mine, theirs = case.layer("triton"), exact.layer("reference")
-    found = mine.relevance(case.r_outputs, case.r_states, rule, direction=None, by_step=False)
-    right = theirs.relevance(exact.r_outputs, exact.r_states, rule, direction=None, by_step=False)
+    found = mine.relevance(case.r_outputs, case.r_states, rules, direction=None, by_step=False)
+    right = theirs.relevance(exact.r_outputs, exact.r_states, rules, direction=None, by_step=False)
     for sample in range(3):
         close(mine.outputs()[:, sample], theirs.outputs()[:, sample], 1e-5)
         close(found.x[:, :, sample], right.x[:, :, sample], 1e-4)
@@ -317,10 +317,10 @@ def test_triton_numbers_split_into_float16_parts(size: int) -> None:
 def test_triton_computes_bfloat16_inputs_in_float32() -> None:
     case = Case("lstm", (5, 7, 4, 3), torch.bfloat16)
     layer = case.layer("triton")
-    swept = layer.relevance(case.r_outputs, case.r_states, LRP(epsilon=0.1).rule, direction=None, by_step=False)
+    swept = layer.relevance(case.r_outputs, case.r_states, LRP(epsilon=0.1).rules, direction=None, by_step=False)
     exact = case.double()
     expected = exact.layer("reference").relevance(
-        exact.r_outputs, exact.r_states, LRP(epsilon=0.1).rule, direction=None, by_step=False
+        exact.r_outputs, exact.r_states, LRP(epsilon=0.1).rules, direction=None, by_step=False
     )
     assert layer.outputs().dtype == swept.x.dtype == torch.bfloat16
     close(swept.x, expected.x, 2**-7)
@@ -441,10 +441,10 @@ def test_biases_that_lie_apart_and_more_rows_than_one_launch_has(name: str, monk
 def test_steps_are_summed_before_they_are_rounded() -> None:
     case = Case("lstm", (40, 7, 4, 3), torch.float16)
     settings: dict[str, Any] = {"direction": None, "by_step": True}
-    rule = LRP(epsilon=0.1).rule
-    found = case.layer("triton").relevance(case.r_outputs, case.r_states, rule, **settings).x
+    rules = LRP(epsilon=0.1).rules
+    found = case.layer("triton").relevance(case.r_outputs, case.r_states, rules, **settings).x
     exact = case.double()
-    right = exact.layer("reference").relevance(exact.r_outputs, exact.r_states, rule, **settings).x
+    right = exact.layer("reference").relevance(exact.r_outputs, exact.r_states, rules, **settings).x
     assert found.dtype == torch.float16
     close(found, right, 2**-10)
 

@@ -224,17 +224,17 @@ def test_a_state_too_many_is_refused() -> None:
 
 def test_a_layer_without_rows() -> None:
     layer = gru_layer({}, torch.zeros(3, 0, 5))
-    swept = layer.relevance(torch.zeros(1, 3, 0, 8), [torch.zeros(1, 2, 0, 4)], LRP().rule)
+    swept = layer.relevance(torch.zeros(1, 3, 0, 8), [torch.zeros(1, 2, 0, 4)], LRP().rules)
     assert swept.x.shape == (1, 3, 0, 5)
 
 
 def test_an_input_that_is_stored_with_the_other_sign_and_a_stabiliser_that_is_all_but_none() -> None:
-    x, arriving, rule = torch.randn(3, 2, 5), [torch.ones(1, 2, 2, 4)], LRP(epsilon=0.1).rule
-    expected = gru_layer({}, x).relevance(None, arriving, rule).x
+    x, arriving, rules = torch.randn(3, 2, 5), [torch.ones(1, 2, 2, 4)], LRP(epsilon=0.1).rules
+    expected = gru_layer({}, x).relevance(None, arriving, rules).x
     assert_close(
-        gru_layer({}, cast(Any, torch)._neg_view(-x)).relevance(None, arriving, rule).x, expected, rtol=1e-4, atol=1e-4
+        gru_layer({}, cast(Any, torch)._neg_view(-x)).relevance(None, arriving, rules).x, expected, rtol=1e-4, atol=1e-4
     )
-    assert gru_layer({}, x).relevance(None, arriving, LRP(epsilon=1e-40).rule).x.isfinite().all()
+    assert gru_layer({}, x).relevance(None, arriving, LRP(epsilon=1e-40).rules).x.isfinite().all()
 
 
 def test_memory_is_lent_while_the_collector_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from torch.func import functional_call, vmap
 from whence._relevance import relevance
 from whence.data.toy import TEST, TRAIN, VALIDATE, Sums, Task, sums
 from whence.methods.method import Method
-from whence.recurrent.weights import lstm_gates
+from whence.recurrent.lstm.weights import lstm_gates
 
 GOAL = 1e-4  # a model with a smaller validation error has learned its task
 Parameters = dict[str, Tensor]

@@ -177,7 +177,7 @@ class LRP(Method):
             raise InputError(f'product is {self.product!r}; a product follows "all" (the paper), "half", "prop" or "abs"')
 
     @property
-    def rule(self) -> Rules:
+    def rules(self) -> Rules:
         """The rules with this method's settings."""
         return Rules(self.epsilon, self.delta, self.stabiliser, self.product)
 
@@ -193,7 +193,7 @@ class LRP(Method):
             trace, output = recorded.recorder.trace, recorded.output
             selection, samples, value = self._explained(recorded, target, forward)
             start = selection.mask * value.tensor
-            back = WayBack(trace, self.rule, samples, direction=question.direction)
+            back = WayBack(trace, self.rules, samples, direction=question.direction)
             back.memory, back.by_step = {} if question.memory else None, question.by_step
             _ask_for(back, at, recorded.middle)
             found = back.run(value, start)
@@ -203,7 +203,7 @@ class LRP(Method):
             gap = scores - explained - sum(back.absorbed.values(), start=torch.zeros_like(scores))
             gaps: dict[str, Tensor] = {}
             if not (gap.abs() <= 100 * torch.finfo(gap.dtype).eps ** 0.75 * scores.abs().clamp(min=1)).all():
-                audit = WayBack(trace, self.rule, samples, audit=True)
+                audit = WayBack(trace, self.rules, samples, audit=True)
                 audit.run(value, start)
                 gaps = audit.gaps
             whole = forward.inputs.wrapped([selection.led(r) for r in found], len(selection.lead))

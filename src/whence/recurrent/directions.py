@@ -65,7 +65,7 @@ class DirectionsLayer:
         self,
         r_outputs: Tensor | None,
         r_states: Sequence[Tensor],
-        rule: Rules,
+        rules: Rules,
         *,
         direction: int | None,
         by_step: bool,
@@ -77,9 +77,9 @@ class DirectionsLayer:
             parts = [self._ordered(part, d) for d, part in enumerate(r_outputs.chunk(len(self.weights), dim=-1))]
         ends = list(zip(*(each.unbind(1) for each in r_states), strict=True))
         if self.plain is not None:
-            swept = self.plain.relevance(self.tape, self.weights, r_outputs=parts, r_states=ends, rule=rule)
+            swept = self.plain.relevance(self.tape, self.weights, r_outputs=parts, r_states=ends, rules=rules)
         else:
-            swept = self._by_reference(parts, ends, rule, keep=keep)
+            swept = self._by_reference(parts, ends, rules, keep=keep)
         r_x = torch.stack([self._ordered(each.x, d) for d, each in enumerate(swept) if direction in (None, d)]).sum(0)
         return SweptLayer(
             r_x.sum(-1, keepdim=True) if by_step else r_x,
@@ -90,12 +90,12 @@ class DirectionsLayer:
         )
 
     def _by_reference(
-        self, parts: Sequence[Tensor] | None, ends: Sequence[tuple[Tensor, ...]], rule: Rules, *, keep: bool
+        self, parts: Sequence[Tensor] | None, ends: Sequence[tuple[Tensor, ...]], rules: Rules, *, keep: bool
     ) -> list[Swept]:
         if parts is None:
             outputs = [tape.outputs() for tape in self.tapes]
             parts = [own.new_zeros(len(end[0]), *own.shape) for own, end in zip(outputs, ends, strict=True)]
         return [
-            self.cell.relevance(tape, own, r_outputs=arrived, r_states=end, rule=rule, keep=keep)
+            self.cell.relevance(tape, own, r_outputs=arrived, r_states=end, rules=rules, keep=keep)
             for tape, own, arrived, end in zip(self.tapes, self.weights, parts, ends, strict=True)
         ]

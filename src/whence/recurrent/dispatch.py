@@ -133,7 +133,7 @@ class Chosen:
         self,
         r_outputs: Tensor | None,
         r_states: Sequence[Tensor],
-        rule: Rules,
+        rules: Rules,
         *,
         direction: int | None = None,
         by_step: bool = False,
@@ -141,11 +141,11 @@ class Chosen:
     ) -> SweptLayer:
         """Hand back relevance. Only the reference keeps what states carried, and only it handles 0 / 0 without a stabiliser."""
         smallest = torch.finfo(torch.promote_types(self._x.dtype, torch.float32)).tiny
-        if keep or rule.epsilon < smallest:
+        if keep or rules.epsilon < smallest:
             slow = self._reference(self._x, self._states)
-            return slow.relevance(r_outputs, r_states, rule, direction=direction, by_step=by_step, keep=keep)
+            return slow.relevance(r_outputs, r_states, rules, direction=direction, by_step=by_step, keep=keep)
         with _on(self._x.device):
-            return self._layer.relevance(r_outputs, r_states, rule, direction=direction, by_step=by_step)
+            return self._layer.relevance(r_outputs, r_states, rules, direction=direction, by_step=by_step)
 
 
 def run_layer(

@@ -34,7 +34,7 @@ class Layer(Protocol):
         ...
 
     def relevance(
-        self, r_outputs: Tensor | None, r_states: Sequence[Tensor], rule: Rules, *, direction: int | None, by_step: bool
+        self, r_outputs: Tensor | None, r_states: Sequence[Tensor], rules: Rules, *, direction: int | None, by_step: bool
     ) -> SweptLayer:
         """Hand back relevance that arrived at outputs (K, T, B, D·H), or at none, and at final states (K, D, B, ·)."""
         ...

@@ -21,23 +21,23 @@ class Swept(NamedTuple):
 class Ledger:
     """Applies the rules and adds up what biases and the stabiliser absorb, per sample (K, B)."""
 
-    def __init__(self, rule: Rules, like: Tensor) -> None:
-        self.rule = rule
+    def __init__(self, rules: Rules, like: Tensor) -> None:
+        self.rules = rules
         self.bias = self.stabiliser = like.new_zeros(like.shape[:-1])
 
     def sum(self, z: Tensor, *, r_out: Tensor, fan_in: int, bias: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """The coefficient q and the share s of the sum z (B, ·), from its relevance (K, B, ·)."""
-        q = coefficient(z, r_out=r_out, epsilon=self.rule.epsilon)
-        if self.rule.returned != 1:
-            self.stabiliser = self.stabiliser + absorbed_by_stabiliser(z, q=q, rule=self.rule).sum(-1)
-        if bias is not None and self.rule.delta != 1:
-            self.bias = self.bias + absorbed_by_bias(bias, q=q, rule=self.rule).sum(-1)
-        return q, share(z, q=q, bias=bias, fan_in=fan_in, rule=self.rule) if self.rule.shares else None
+        q = coefficient(z, r_out=r_out, epsilon=self.rules.epsilon)
+        if self.rules.returned != 1:
+            self.stabiliser = self.stabiliser + absorbed_by_stabiliser(z, q=q, rules=self.rules).sum(-1)
+        if bias is not None and self.rules.delta != 1:
+            self.bias = self.bias + absorbed_by_bias(bias, q=q, rules=self.rules).sum(-1)
+        return q, share(z, q=q, bias=bias, fan_in=fan_in, rules=self.rules) if self.rules.shares else None
 
     def product(self, gate: Tensor, source: Tensor, *, r_out: Tensor) -> tuple[Tensor, Tensor]:
         """The relevance of a gate and of its source (K, B, ·), from that of their product."""
-        r_gate, r_source = product(gate, source, r_out=r_out, rule=self.rule)
-        if self.rule.product == "prop" and self.rule.returned != 1:
+        r_gate, r_source = product(gate, source, r_out=r_out, rules=self.rules)
+        if self.rules.product == "prop" and self.rules.returned != 1:
             self.stabiliser = self.stabiliser + (r_out - r_gate - r_source).sum(-1)
         return r_gate, r_source
 

@@ -5,9 +5,6 @@ from typing import Any, Protocol, TypeVar
 
 from torch import Tensor
 
-from whence.recurrent.lstm.weights import lstm_gates as lstm_gates  # moved; until experiments/ imports it from there
-from whence.recurrent.lstm.weights import lstm_weights as lstm_weights
-
 
 class Weights(Protocol):
     """The weights of one direction of one layer, by name. Each cell has a NamedTuple of its own, of tensors and None."""

@@ -105,7 +105,7 @@ class Layer:
         """The layer with its tape, and the way back."""
         run = self._run()
         with torch.no_grad():
-            run.relevance(None, self.arriving[targets], LRP().rule, by_step=by_step)
+            run.relevance(None, self.arriving[targets], LRP().rules, by_step=by_step)
         run.release()
 
 

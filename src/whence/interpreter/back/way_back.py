@@ -23,10 +23,10 @@ class WayBack:
     """
 
     def __init__(
-        self, trace: Trace, rule: Rules, samples: Samples, *, audit: bool = False, direction: int | None = None
+        self, trace: Trace, rules: Rules, samples: Samples, *, audit: bool = False, direction: int | None = None
     ) -> None:
         self.trace = trace
-        self.rule = rule
+        self.rules = rules
         self.samples = samples
         self.audit = audit
         self.direction = direction
@@ -48,9 +48,9 @@ class WayBack:
         for step in self.trace.steps:
             if not any(value.in_sum for value in step.outputs):
                 continue
-            if self.rule.shares:
+            if self.rules.shares:
                 self.fan_ins.update(zip(step.outputs, step.rule.fan_in(step, self.fan_ins), strict=True))
-            if self.rule.delta != 0 or not step.outputs[0].is_live:
+            if self.rules.delta != 0 or not step.outputs[0].is_live:
                 self.biases.update(zip(step.outputs, step.rule.bias(step, self.biases), strict=True))
 
     def run(self, start: Value, relevance: Tensor) -> list[Tensor]:
@@ -99,7 +99,7 @@ class WayBack:
         if q is not None and not value.in_sum:
             paid = value.tensor * q if s is None else value.tensor * q + s
             r, q, s = paid if r is None else r + paid, None, None
-        if self.rule.epsilon == 0 and any(each is not None and not each.isfinite().all() for each in (r, q)):
+        if self.rules.epsilon == 0 and any(each is not None and not each.isfinite().all() for each in (r, q)):
             raise InputError(
                 f"epsilon=0 divides by zero: a weighted sum in {step.layer or 'the model'!r} is exactly 0; use epsilon > 0"
             )
@@ -117,14 +117,14 @@ class WayBack:
         q, s = arriving.q, arriving.s
         if arriving.r is not None:
             z = value.tensor
-            own = coefficient(z, r_out=arriving.r, epsilon=self.rule.epsilon)
+            own = coefficient(z, r_out=arriving.r, epsilon=self.rules.epsilon)
             q = own if q is None else q + own
-            self.absorb(step, "stabiliser", absorbed_by_stabiliser(z, q=own, rule=self.rule), value)
+            self.absorb(step, "stabiliser", absorbed_by_stabiliser(z, q=own, rules=self.rules), value)
             if z.isinf().any():  # a mask's infinity takes what arrives: nothing goes on from it
                 self.absorb(step, "constant", torch.where(z.isinf(), arriving.r, 0.0), value)
-            if self.rule.shares:
+            if self.rules.shares:
                 fan_in, bias = self.fan_ins[value], self.biases.get(value)
-                shared = share(z, q=own, bias=bias, fan_in=fan_in, rule=self.rule)
+                shared = share(z, q=own, bias=bias, fan_in=fan_in, rules=self.rules)
                 s = shared if s is None else s + shared
                 self._keep_unshared(step, value, own, fan_in)
         assert q is not None
@@ -134,9 +134,9 @@ class WayBack:
         """A sum that nothing is connected to (all of it masked) has nobody to share with: it keeps the share itself."""
         nobody = torch.as_tensor(fan_in == 0, device=q.device)
         if nobody.any():
-            left = self.rule.returned * self.rule.epsilon * sign(value.tensor)
+            left = self.rules.returned * self.rules.epsilon * sign(value.tensor)
             bias = self.biases.get(value)
-            left = left if bias is None else left + self.rule.delta * bias
+            left = left if bias is None else left + self.rules.delta * bias
             self.absorb(step, "stabiliser", torch.where(nobody, left * q, 0.0), value)
 
     def held(self, value: Value, arriving: Arriving) -> Tensor:
@@ -146,7 +146,7 @@ class WayBack:
             total = total + arriving.r
         if arriving.q is not None:
             bias = self.biases.get(value)
-            own = value.tensor if bias is None else value.tensor - self.rule.delta * bias
+            own = value.tensor if bias is None else value.tensor - self.rules.delta * bias
             total = total + own.nan_to_num(0.0, 0.0, 0.0) * arriving.q  # an infinite sum (a mask's) has no coefficient
         if arriving.s is not None:
             total = total + self.fan_ins.get(value, 1) * arriving.s

@@ -131,7 +131,7 @@ class Arriving(NamedTuple):
 class Back(Protocol):
     """What a rule can ask of the way back. `direction` and `memory` concern recurrent layers alone."""
 
-    rule: Rules
+    rules: Rules
     biases: dict[Value, Tensor | None]
     direction: int | None
     memory: dict[str, Tensor] | None

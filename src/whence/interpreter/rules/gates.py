@@ -37,10 +37,10 @@ class GatedProduct(Rule):
         tensors = [
             factor.tensor if isinstance(factor, Value) else torch.as_tensor(factor, device=r.device).to(r) for factor in (a, b)
         ]
-        parts = product(tensors[0], tensors[1], r_out=r, rule=back.rule)
+        parts = product(tensors[0], tensors[1], r_out=r, rules=back.rules)
         for factor, part in zip((a, b), parts, strict=True):
             self._give(step, factor, part, back)
-        if back.rule.product == "prop" and back.rule.returned != 1:
+        if back.rules.product == "prop" and back.rules.returned != 1:
             back.absorb(step, "stabiliser", r - parts[0] - parts[1], step.outputs[0])
 
     def _give(self, step: Step, factor: Value | Tensor, r: Tensor, back: Back) -> None:

@@ -124,12 +124,12 @@ class Recurrence(Rule):
             states = [state[k * call.directions : (k + 1) * call.directions] for state in initial]
             layers[k].renew(call.to_steps(tensor(call.data)) if k == 0 else None, states)
             by_step = k == 0 and is_live(call.data) and not call.is_cell and back.wants_sums(call.data)
-            swept = layers[k].relevance(r_x, own, back.rule, direction=only, by_step=by_step, keep=keep)
+            swept = layers[k].relevance(r_x, own, back.rules, direction=only, by_step=by_step, keep=keep)
             for d in range(call.directions):
                 part = "" if call.is_cell else f"l{k}_reverse" if d else f"l{k}"
-                if back.rule.delta != 1:
+                if back.rules.delta != 1:
                     back.absorb_columns(step, "bias", swept.bias[d], step.outputs[-1], part=part)
-                if back.rule.returned != 1 or back.rule.product == "prop":
+                if back.rules.returned != 1 or back.rules.product == "prop":
                     back.absorb_columns(step, "stabiliser", swept.stabiliser[d], step.outputs[-1], part=part)
                 if swept.carried:
                     back.remember(step, call.boundaries(swept.carried[d], d), step.outputs[-1], part=part)

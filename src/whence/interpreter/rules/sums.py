@@ -90,7 +90,7 @@ class Sum(Rule):
             scaled_s = None if s is None else s * connected(scale)
             if not isinstance(operand, Value):
                 bias = torch.as_tensor(finite(operand), dtype=q.dtype, device=q.device)
-                back.absorb(step, "bias", absorbed_by_bias(bias, q=scaled_q, rule=back.rule), out)
+                back.absorb(step, "bias", absorbed_by_bias(bias, q=scaled_q, rules=back.rules), out)
             elif operand.is_live:
                 shape = operand.tensor.shape
                 back.adopt(operand, out)
@@ -100,7 +100,7 @@ class Sum(Rule):
             else:
                 given = back.held(operand, Arriving(q=scaled_q, s=scaled_s))
                 if (bias := back.biases.get(operand)) is not None:
-                    kept = absorbed_by_bias(bias, q=scaled_q, rule=back.rule)
+                    kept = absorbed_by_bias(bias, q=scaled_q, rules=back.rules)
                     back.absorb(operand.step or step, "bias", kept, out)
                     given = given - kept
                 back.absorb(step, "constant", given, out)

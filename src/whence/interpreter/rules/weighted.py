@@ -95,7 +95,7 @@ class Weighted(Rule):
         (out,) = step.outputs
         q, s = back.unfinished(step, out, arriving[0])
         if weighting.bias is not None:
-            back.absorb(step, "bias", absorbed_by_bias(weighting.bias, q=q, rule=back.rule), out)
+            back.absorb(step, "bias", absorbed_by_bias(weighting.bias, q=q, rules=back.rules), out)
         r = weighting.data.tensor * (graph.adjoint([q])[0] if weighting.back is None else weighting.back(q))
         back.deliver(step, weighting.data, r=r if s is None else r + _shared(weighting, s))
 

@@ -62,7 +62,7 @@ def relevance(
     *,
     r_outputs: Tensor,
     r_states: tuple[Tensor, ...],
-    rule: Rules,
+    rules: Rules,
     keep: bool = False,
 ) -> Swept:
     """Hand back the relevance of every step's output (K, T, B, H) and of the final state (K, B, H).
@@ -78,7 +78,7 @@ def relevance(
     """
     u, w, bias_x, bias_h = weights.candidate()
     (r_h,) = r_states
-    ledger = Ledger(rule, r_h)
+    ledger = Ledger(rules, r_h)
     r_x = r_outputs.new_empty(*r_outputs.shape[:-1], u.shape[1])
     carried = [r_h]
     for t in reversed(range(len(tape.x))):
@@ -96,7 +96,7 @@ def relevance(
 
         q, s = ledger.sum(m, r_out=r_m, fan_in=w.shape[1], bias=bias_h)
         r_h = r_h + ended + linear_epsilon(tape.h[t], w, q=q, share=s)
-        if rule.product != "all":
+        if rules.product != "all":
             gates_u, gates_w, bias = weights.gates()
             sums = (tape.from_x[t] + tape.from_h[t])[..., : len(gates_u)]
             q, s = ledger.sum(sums, r_out=torch.cat([r_r, r_z + r_closed], dim=-1), fan_in=u.shape[1] + w.shape[1], bias=bias)

@@ -100,19 +100,19 @@ class Factors(NamedTuple):
     stabiliser: Tensor | None  # what the stabilisers of both sums absorb, per unit of r
 
 
-def factors_of(tape: Tape, t: int, rows: int, bias: Tensor | None, fan_in: int, rule: Rules) -> Factors:
+def factors_of(tape: Tape, t: int, rows: int, bias: Tensor | None, fan_in: int, rules: Rules) -> Factors:
     """The factors of step t."""
     i, f, _, a = tape.gates[:, t, None, :rows].chunk(4, dim=-1)
     before, c = tape.c[:, t, None, :rows], tape.c[:, t + 1, None, :rows]
-    epsilon = torch.tensor(rule.epsilon, dtype=c.dtype, device="cpu")  # 0-dim: combines with any device
+    epsilon = torch.tensor(rules.epsilon, dtype=c.dtype, device="cpu")  # 0-dim: combines with any device
     edge_c, edge_a = torch.copysign(epsilon, c + 0.0), torch.copysign(epsilon, a + 0.0)  # ε sign z, with sign(−0) = +1
     whole_c, whole_a = (c + edge_c).reciprocal_(), (a + edge_a).reciprocal_()
-    half = edge_c * (0.5 * rule.returned)
+    half = edge_c * (0.5 * rules.returned)
     kept, new = (f * before).add_(half).mul_(whole_c), (i * a.tanh()).add_(half).mul_(whole_c)
-    lost = (edge_c * whole_c + edge_a * whole_a * new).mul_(1 - rule.returned) if rule.returned != 1 else None
-    share = edge_a.mul_(rule.returned / fan_in)
+    lost = (edge_c * whole_c + edge_a * whole_a * new).mul_(1 - rules.returned) if rules.returned != 1 else None
+    share = edge_a.mul_(rules.returned / fan_in)
     if bias is not None:
-        share = share + bias[:, None] * (rule.delta / fan_in)
+        share = share + bias[:, None] * (rules.delta / fan_in)
     return Factors(kept, new.mul_(whole_a), share, lost)
 
 
@@ -132,7 +132,7 @@ def relevance(
     *,
     r_outputs: Sequence[Tensor] | None,
     r_states: Sequence[tuple[Tensor, ...]],
-    rule: Rules,
+    rules: Rules,
 ) -> list[Swept]:
     """For every direction, hand back the relevance of every step's output (K, T, B, H) and of the final states (K, B, H)."""
     directions, steps, batch, embedding = tape.x.shape
@@ -147,12 +147,12 @@ def relevance(
     # the relevance of the outputs of all directions: one (D, K, B, H) for every step
     arriving = None if r_outputs is None else torch.stack(list(r_outputs)).unbind(2)
     u, w, bias = _candidates(weights)
-    _steps_back(tape, w, bias, work, arriving, embedding + hidden, rule)
+    _steps_back(tape, w, bias, work, arriving, embedding + hidden, rules)
     return [
         Swept(
             _of_inputs(tape.x[d], work.q[d], work.shares[d], u[d]),
             (r_h[d], r_c[d]),
-            _of_bias(work.q[d], None if bias is None else bias[d, 0], rule),
+            _of_bias(work.q[d], None if bias is None else bias[d, 0], rules),
             work.absorbed[d],
         )
         for d in range(directions)
@@ -160,13 +160,13 @@ def relevance(
 
 
 def _steps_back(
-    tape: Tape, w: Tensor, bias: Tensor | None, work: Work, arriving: Sequence[Tensor] | None, fan_in: int, rule: Rules
+    tape: Tape, w: Tensor, bias: Tensor | None, work: Work, arriving: Sequence[Tensor] | None, fan_in: int, rules: Rules
 ) -> None:
     """Run all steps back in place."""
     directions, _, batch, hidden = work.r_h.shape
     h_steps, q_steps, share_steps = tape.h.unsqueeze(2).unbind(1), work.q.unbind(1), work.shares.unbind(1)
     for t, rows in reversed(list(enumerate(running(len(q_steps), batch, tape.lengths)))):
-        factors = factors_of(tape, t, rows, bias, fan_in, rule)
+        factors = factors_of(tape, t, rows, bias, fan_in, rules)
         r, r_h, q = work.r_c[:, :, :rows], work.r_h[:, :, :rows], q_steps[t][:, :, :rows]
         r += r_h if arriving is None else r_h + arriving[t][:, :, :rows]
         torch.mul(r, factors.new, out=q)
@@ -187,11 +187,11 @@ def _candidates(weights: Sequence[LSTMWeights]) -> tuple[list[Tensor], Tensor, T
     return [u for u, _, _ in found], torch.stack([w for _, w, _ in found]), bias
 
 
-def _of_bias(q: Tensor, bias: Tensor | None, rule: Rules) -> Tensor:
+def _of_bias(q: Tensor, bias: Tensor | None, rules: Rules) -> Tensor:
     """What the bias absorbs over all steps:  (1 − δ) Σ_t b · q_t, (K, B)."""
-    if bias is None or rule.delta == 1:
+    if bias is None or rules.delta == 1:
         return q.new_zeros(q.shape[1:3])
-    return (q.sum(0) @ bias).mul_(1 - rule.delta)
+    return (q.sum(0) @ bias).mul_(1 - rules.delta)
 
 
 def _of_inputs(x: Tensor, q: Tensor, shares: Tensor, u: Tensor) -> Tensor:

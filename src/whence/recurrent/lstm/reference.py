@@ -63,7 +63,7 @@ def relevance(
     *,
     r_outputs: Tensor,
     r_states: tuple[Tensor, ...],
-    rule: Rules,
+    rules: Rules,
     keep: bool = False,
 ) -> Swept:
     """Hand back the relevance of every step's output (K, T, B, P) and of the final states (K, B, P), (K, B, H).
@@ -77,10 +77,10 @@ def relevance(
     With another product rule than "all", the gates o, f and i receive a part of R_m, R_(f ⊙ c⁻) and R_(i ⊙ g), and pass it on
     to x and h⁻ by the weighted rule on their own sums. With `keep`, the relevance of the states at every step is returned too.
     """
-    is_all = rule.product == "all"
+    is_all = rules.product == "all"
     u, w, bias = weights.candidate() if is_all else (weights.input, weights.hidden, weights.bias)
     r_h, r_c = r_states
-    ledger = Ledger(rule, r_c)
+    ledger = Ledger(rules, r_c)
     r_x = r_outputs.new_empty(*r_outputs.shape[:-1], u.shape[1])
     carried = [(r_h, r_c)]
     for t in reversed(range(len(tape.x))):

@@ -167,7 +167,7 @@ class NativeLayer:
         return self.states
 
     def relevance(
-        self, r_outputs: Tensor | None, r_states: Sequence[Tensor], rule: Rules, *, direction: int | None, by_step: bool
+        self, r_outputs: Tensor | None, r_states: Sequence[Tensor], rules: Rules, *, direction: int | None, by_step: bool
     ) -> SweptLayer:
         """Hand back relevance that arrived at outputs (K, T, B, D·H) and final states (K, D, B, H)."""
         r = [each.clone(memory_format=torch.contiguous_format) for each in r_states]
@@ -179,7 +179,7 @@ class NativeLayer:
         for d in range(count):  # in turn: the second direction adds to what the first wrote
             for own in self._segments_back(d):
                 own.targets, own.is_by_step, own.r_target = targets, by_step, r[0].stride(0)
-                own.epsilon, own.returned, own.delta = rule.epsilon, rule.returned, rule.delta
+                own.epsilon, own.returned, own.delta = rules.epsilon, rules.returned, rules.delta
                 _set(own, of_bias=absorbed[0, d], of_stabiliser=absorbed[1, d])
                 _set(own, **self._by_name([each[:, d] for each in r], prefix="r_"))
                 if direction in (None, d):

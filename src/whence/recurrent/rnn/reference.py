@@ -57,7 +57,7 @@ def relevance(
     *,
     r_outputs: Tensor,
     r_states: tuple[Tensor, ...],
-    rule: Rules,
+    rules: Rules,
     keep: bool = False,
 ) -> Swept:
     """Hand back the relevance of every step's output (K, T, B, H) and of the final state (K, B, H).
@@ -66,7 +66,7 @@ def relevance(
     With `keep`, the relevance of the state at every step is returned too.
     """
     (r_h,) = r_states
-    ledger = Ledger(rule, r_h)
+    ledger = Ledger(rules, r_h)
     fan_in = weights.input.shape[1] + weights.hidden.shape[1]
     r_x = r_outputs.new_empty(*r_outputs.shape[:-1], weights.input.shape[1])
     carried = [r_h]

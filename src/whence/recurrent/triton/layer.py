@@ -110,7 +110,7 @@ class TritonLayer:
         kernel: Any,
         tensors: Sequence[Tensor | None],
         sizes: Sequence[int] = (),
-        rule: Sequence[float] = (),
+        rules: Sequence[float] = (),
         *,
         lines: int,
         is_back: bool = False,
@@ -138,7 +138,7 @@ class TritonLayer:
                 counters = torch.zeros(grid[1] * self.count, dtype=torch.int32, device=self.x.device)
             given = (*tensors, self.lengths, counters, first, end, self.batch, self.steps, *strides, *sizes)
             for turn in _one_by_one(times, is_back=is_back) if self._is_stepwise else [times]:
-                kernel[grid](*given, *turn, *rule, **settings)
+                kernel[grid](*given, *turn, *rules, **settings)
 
     def outputs(self) -> Tensor:
         """The hidden state of every direction after every step (T, B, D·H), zero where a sequence has ended."""
@@ -149,7 +149,7 @@ class TritonLayer:
         return self.ends.to(self.dtype).unbind()
 
     def relevance(
-        self, r_outputs: Tensor | None, r_states: Sequence[Tensor], rule: Rules, *, direction: int | None, by_step: bool
+        self, r_outputs: Tensor | None, r_states: Sequence[Tensor], rules: Rules, *, direction: int | None, by_step: bool
     ) -> SweptLayer:
         """Hand back relevance that arrived at outputs (K, T, B, D·H) and final states (K, D, B, H)."""
         last = [each.float().contiguous() for each in r_states]
@@ -173,7 +173,7 @@ class TritonLayer:
             self.kernels.back,
             [*left, self.weights.back, self.weights.bias, *more, *arrived, given, q, shares, r, ledger],
             (targets, *of_given),
-            (rule.epsilon, rule.returned, rule.delta, float(self.inputs)),
+            (rules.epsilon, rules.returned, rules.delta, float(self.inputs)),
             lines=targets * self.batch,
             is_back=True,
             is_large=sum(n * each for n, each in zip((targets, self.steps, self.batch), of_given, strict=True)) >= LARGE,
