@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -44,7 +44,7 @@ PRECISIONS = {torch.float32: ("single", SINGLE), torch.float64: ("double", DOUBL
 class Built(NamedTuple):
     """A library of kernels, or why there is none."""
 
-    library: Any
+    library: ctypes.CDLL | None
     reason: str
 
 
