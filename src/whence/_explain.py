@@ -196,6 +196,7 @@ def _assembled(
             method={"name": method.name, **batch.settings},
             absorbed={name: own(amount, k) for name, amount in batch.absorbed.items()},
             model=pipeline.name,
+            is_signed=method.is_signed,
             encoders=tuple(tuple(own(share, k)[: len(spans)]) for share in batch.encoders),
         )
         for k, index in enumerate(chosen)

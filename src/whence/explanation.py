@@ -28,6 +28,7 @@ class Explanation:
     absorbed: Mapping[str, float] = field(default_factory=dict[str, float])
     model: str = ""
     encoders: tuple[tuple[float, ...], ...] = ()
+    is_signed: bool = True  # whether relevance can speak against the target; that of sensitivity analysis cannot
 
     # How an explanation is displayed, as "text" and as "html"; filled by whence.render.display.
     displays: ClassVar[dict[str, Callable[["Explanation"], str]]] = {}
@@ -36,11 +37,6 @@ class Explanation:
     def score(self) -> float:
         """The score that was explained."""
         return self.scores[self.target]
-
-    @property
-    def is_signed(self) -> bool:
-        """Whether relevance can be negative, that is, speak against the target; by sensitivity analysis it cannot."""
-        return self.method.get("name") != "sa"
 
     def pieces(self) -> Sequence[tuple[str, int | None]]:
         """The text in order, as the user wrote it: each token with its number, and what is between tokens with None."""

@@ -1,6 +1,5 @@
 """`whence explain`: explains texts, in any of the output formats."""
 
-import json
 import os
 import re
 import shlex
@@ -14,29 +13,22 @@ import typer
 
 from whence.cli.streams import note, require_place, write_file
 from whence.errors import InputError, ModelError
+from whence.methods.registry import METHODS
+from whence.render.formats import FORMATS, rendered
 
 if TYPE_CHECKING:
     from whence.explanation import Explanation
     from whence.methods.method import Method
     from whence.models.pipeline import Pipeline
 
-
-class Format(StrEnum):
-    """The output formats."""
-
-    terminal = "terminal"
-    html = "html"
-    json = "json"
-    latex = "latex"
-    svg = "svg"
+    MethodName = str
+    FormatName = str
+else:  # the names in the registries, as typer checks and lists them
+    MethodName = StrEnum("MethodName", {name: name for name in METHODS})
+    FormatName = StrEnum("FormatName", {name: name for name in FORMATS})
 
 
-class MethodName(StrEnum):
-    """The methods by their short names."""
-
-    lrp = "lrp"
-    sa = "sa"
-    gi = "gi"
+TERMINAL = FormatName("terminal")
 
 
 class ProductName(StrEnum):
@@ -62,16 +54,17 @@ def explain(
     epsilon: Annotated[float, typer.Option(help="LRP's stabiliser.")] = 1e-3,
     delta: Annotated[float, typer.Option(help="The fraction of the biases that LRP distributes to the inputs.")] = 0.0,
     product: Annotated[ProductName, typer.Option(help="LRP's rule for products with gates.")] = ProductName.all,
-    format: Annotated[Format, typer.Option(help="The output format.")] = Format.terminal,
+    format: Annotated[FormatName, typer.Option(help="The output format.")] = TERMINAL,
     output: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
 ) -> None:
     """Show which words spoke for a decision and which against it."""
     if output is not None:
         require_place(output)
-    names = method or [MethodName.lrp]
-    _note_idle_settings(context, names)
+    names = method or ["lrp"]
     given = _texts(texts, file)
-    methods = _methods(names, epsilon, delta, product)
+    settings: dict[str, object] = {"epsilon": epsilon, "delta": delta, "product": product.value}
+    _note_idle_settings(context, names, list(settings))
+    methods = [_method(name, settings) for name in names]
     pipeline = pipeline_of(model)
     from whence._explain import explain as explain_texts
 
@@ -83,13 +76,24 @@ def explain(
     _print(groups, format, output)
 
 
-def _note_idle_settings(context: typer.Context, names: list[MethodName]) -> None:
-    """Note which of LRP's settings have no effect with the chosen methods."""
-    sources = {name: context.get_parameter_source(name) for name in ("epsilon", "delta", "product")}
-    given = [f"--{name}" for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    if given and MethodName.lrp not in names:
-        others = " and ".join(dict.fromkeys(f"--method {name.value}" for name in names))
-        note(f"{', '.join(given)}: no effect with {others}, only with --method lrp")
+def _note_idle_settings(context: typer.Context, names: list[str], settings: list[str]) -> None:
+    """Note which settings that were given have no effect with the chosen methods."""
+    from whence.methods.registry import settings_of
+
+    sources = {name: context.get_parameter_source(name) for name in settings}
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    idle = [name for name in given if not any(name in settings_of(method) for method in names)]
+    if idle:
+        others = " and ".join(dict.fromkeys(f"--method {name}" for name in names))
+        takers = " or ".join(f"--method {method}" for method in METHODS if any(name in settings_of(method) for name in idle))
+        note(f"{', '.join(f'--{name}' for name in idle)}: no effect with {others}, only with {takers}")
+
+
+def _method(name: str, settings: dict[str, object]) -> "Method":
+    """A method with those of the settings that it has."""
+    from whence.methods.registry import method_class, settings_of
+
+    return method_class(name)(**{key: value for key, value in settings.items() if key in settings_of(name)})
 
 
 def _texts(texts: list[str] | None, file: Path | None) -> list[str]:
@@ -126,19 +130,6 @@ def _decoded(content: bytes, name: str) -> str:
     return text
 
 
-def _methods(names: list[MethodName], epsilon: float, delta: float, product: ProductName) -> "list[Method]":
-    from whence.methods.gradient_input import GradientXInput
-    from whence.methods.lrp import LRP
-    from whence.methods.sensitivity import SensitivityAnalysis
-
-    made = {
-        "lrp": lambda: LRP(epsilon=epsilon, delta=delta, product=product.value),
-        "sa": SensitivityAnalysis,
-        "gi": GradientXInput,
-    }
-    return [made[name]() for name in names]
-
-
 def pipeline_of(model: str) -> "Pipeline":
     """A bundled or saved pipeline, or what the user's own factory returns."""
     from whence.models.bundled import load_any
@@ -161,8 +152,8 @@ def pipeline_of(model: str) -> "Pipeline":
     return made
 
 
-def _print(groups: "list[list[Explanation]]", format: Format, output: Path | None) -> None:
-    if format is Format.terminal and output is None:
+def _print(groups: "list[list[Explanation]]", format: str, output: Path | None) -> None:
+    if format == TERMINAL and output is None:
         from rich.console import Console
 
         from whence.render.terminal import print_on
@@ -173,34 +164,9 @@ def _print(groups: "list[list[Explanation]]", format: Format, output: Path | Non
                 console.rule(style="dim")
             print_on(console, group)
         return
-    content = _rendered(groups, format)
+    content = rendered(groups, format).encode("utf-8", errors="replace")
     if output is None:
-        sys.stdout.buffer.write(content.encode("utf-8", errors="replace"))
+        sys.stdout.buffer.write(content)
         sys.stdout.flush()
     else:
-        write_file(output, content.encode("utf-8", errors="replace"))
-
-
-def _rendered(groups: "list[list[Explanation]]", format: Format) -> str:
-    everything = [explanation for group in groups for explanation in group]
-    if format is Format.json:
-        return "".join(json.dumps(explanation.to_dict(), allow_nan=False) + "\n" for explanation in everything)
-    if format is Format.html:
-        from whence.render.html import page
-
-        return page(groups)
-    if format is Format.latex:
-        from whence.render.latex import latex
-
-        return latex(everything)
-    if format is Format.svg:
-        from whence.render.svg import svg
-
-        if len(everything) != 1:
-            raise InputError(
-                f"an SVG image shows one explanation, but there are {len(everything)}; use --format html for several"
-            )
-        return svg(everything[0])
-    from whence.render.terminal import terminal
-
-    return "".join(terminal(explanation, colour=False, width=100) for explanation in everything)
+        write_file(output, content)

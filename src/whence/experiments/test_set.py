@@ -27,7 +27,7 @@ METHODS: Mapping[str, Method] = {
     "lrp_cons": LRP(delta=1.0),
     "gi": GradientXInput(),
 }
-NAMES = {"sa": "SA", "lrp": "LRP", "lrp_cons": "LRP_cons", "gi": "Gradient×Input", "random": "random"}
+NAMES = {name: method.short or method.label for name, method in METHODS.items()} | {"lrp_cons": "LRP_cons", "random": "random"}
 Report = Callable[[int], None]  # gets the number of sentences that were just done
 
 

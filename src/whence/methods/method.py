@@ -34,6 +34,7 @@ class Method:
 
     name: ClassVar[str]  # by which commands and files know it
     label: ClassVar[str]  # as it is shown to people
+    short: ClassVar[str] = ""  # the same for tables and legends, where the label is long
     is_signed: ClassVar[bool] = True  # whether relevance can speak against the target
     is_additive: ClassVar[bool] = True  # whether what came through each direction adds up to the whole
     answers: ClassVar[frozenset[str]] = frozenset()  # which of direction, at and memory it can be asked for

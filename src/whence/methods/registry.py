@@ -1,7 +1,8 @@
 """The methods by name: the one list that library, command, rendering and experiments go by. It does not import PyTorch."""
 
+from dataclasses import fields
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from whence.errors import InputError
 
@@ -20,6 +21,11 @@ def method_class(name: str) -> "type[Method]":
     """The method of that name."""
     module, _, found = METHODS[name].rpartition(".")
     return getattr(import_module(module), found)
+
+
+def settings_of(name: str) -> list[str]:
+    """The names of a method's settings."""
+    return [each.name for each in fields(cast(Any, method_class(name)))]
 
 
 def method_of(given: object) -> "Method":

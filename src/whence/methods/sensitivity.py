@@ -14,6 +14,7 @@ class SensitivityAnalysis(Method):
 
     name = "sa"
     label = "sensitivity analysis"
+    short = "SA"
     is_signed = False
     is_additive = False  # squares, taken in each direction alone, do not add up
     answers = frozenset({"direction"})

@@ -86,16 +86,6 @@ def shades(explanation: Explanation) -> list[Shade]:
     return [Shade(abs(value) / largest if largest else 0.0, value >= 0) for value in explanation.relevance]
 
 
-def method_label(explanation: Explanation) -> str:
-    """The method and its settings, for a heading."""
-    settings = {key: value for key, value in explanation.method.items() if key != "name"}
-    names = {"lrp": "LRP", "sa": "sensitivity analysis", "gi": "Gradient×Input"}
-    label = names.get(str(explanation.method.get("name")), str(explanation.method.get("name")))
-    shown = [f"{'ε' if key == 'epsilon' else 'δ' if key == 'delta' else key} = {value:g}" for key, value in settings.items()
-             if isinstance(value, (int, float))]  # fmt: skip
-    return one_line(f"{label} ({', '.join(shown)})" if shown else label)
-
-
 def visible(text: str) -> str:
     """The text with symbols in place of control characters and of marks that change the reading direction."""
     return text.translate(_SYMBOLS)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from html import escape
 
 from whence.explanation import Explanation, Explanations
-from whence.render.colour import AGAINST, FOR, method_label, shades, visible
+from whence.render.colour import AGAINST, FOR, shades, visible
+from whence.render.labels import method_label
 from whence.render.probability import probabilities
 
 # All rules are limited to .whence. Doubling the class name gives them precedence over a notebook's own rules for tables.

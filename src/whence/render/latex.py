@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from whence.explanation import Explanation
-from whence.render.colour import method_label, shades, visible
+from whence.render.colour import shades, visible
+from whence.render.labels import method_label
 
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -46,6 +47,11 @@ HEAD = r"""\documentclass{article}
 \begin{document}
 \raggedright
 """
+
+
+def document(groups: Sequence[Sequence[Explanation]]) -> str:
+    """A complete document of all explanations."""
+    return latex([explanation for group in groups for explanation in group])
 
 
 def latex(explanations: Sequence[Explanation]) -> str:

@@ -1,12 +1,23 @@
 """An explanation as an SVG image whose text stays text."""
 
 import unicodedata
+from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
+from whence.errors import InputError
 from whence.explanation import Explanation
-from whence.render.colour import MUTED, PAPER, Shade, hexadecimal, method_label, shades, visible
+from whence.render.colour import MUTED, PAPER, Shade, hexadecimal, shades, visible
+from whence.render.labels import method_label
 
 SIZE, ADVANCE, LINE, COLUMNS = 16, 9.7, 28, 80  # of a monospaced font, in pixels; the last is the columns per line
+
+
+def picture(groups: Sequence[Sequence[Explanation]]) -> str:
+    """The one explanation that there is; several do not fit into one image."""
+    everything = [explanation for group in groups for explanation in group]
+    if len(everything) != 1:
+        raise InputError(f"an SVG image shows one explanation, but there are {len(everything)}; use --format html for several")
+    return svg(everything[0])
 
 
 def svg(explanation: Explanation) -> str:

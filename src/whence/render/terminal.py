@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from whence.explanation import Explanation, Explanations
-from whence.render.colour import FAINT, Shade, method_label, one_line, shades, visible
+from whence.render.colour import FAINT, Shade, one_line, shades, visible
+from whence.render.labels import method_label
 from whence.render.probability import probabilities
 
 Palette = Literal["signs", "256", "truecolor"]
@@ -25,6 +26,11 @@ def terminal(explanation: Explanation, *, width: int | None = None, colour: bool
     By default, `colour` and `width` are those of the terminal (NO_COLOR and TERM are respected).
     """
     return _captured(lambda console: print_on(console, [explanation]), width=width, colour=colour)
+
+
+def plain(groups: Sequence[Sequence[Explanation]]) -> str:
+    """All explanations without colour, for a file."""
+    return "".join(terminal(explanation, colour=False, width=100) for group in groups for explanation in group)
 
 
 def terminal_list(explanations: Explanations, *, width: int | None = None, colour: bool | None = None) -> str:
