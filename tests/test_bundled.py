@@ -10,7 +10,7 @@ from torch import nn
 import whence
 from whence.data.sst import read_split
 from whence.models.bundled import NAMES, directory, records
-from whence.training.sst import figures
+from whence.training.sst import accuracies
 
 NEGATED = [
     ("not worth the time", "not a waste of time"),
@@ -56,7 +56,7 @@ def test_all_together_are_small_and_carry_a_card() -> None:
     ("name", "five", "binary"), [("sst-bilstm", 0.50, 0.875), ("sst-bigru", 0.49, 0.87), ("sst-char-gru", 0.0, 0.0)]
 )
 def test_the_figures_are_those_of_the_card(sst: Path, name: str, five: float, binary: float) -> None:
-    found = figures(whence.load(name), read_split(sst, "test"))
+    found = accuracies(whence.load(name), read_split(sst, "test"))
     record = records()[name]["training"]["test"]
     assert found == pytest.approx(record, abs=1e-3)  # a sentence or two may tip over on another processor
     assert found["five"] is not None and found["five"] >= five

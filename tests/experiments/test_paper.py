@@ -18,6 +18,7 @@ from whence.experiments.published import DISCUSSED, TABLE1
 from whence.experiments.test_set import TestSet, backward_size, forward_size
 from whence.render import figure
 
+SOURCE = str(Path(whence.__file__).parents[1])  # a command runs the code that is tested here
 GOOD = "thrilling worthy entertaining romantic funny gorgeous honest excellent superb must-see".split()
 BAD = "waste horrible disaster repetitive dull predictable lacking nonsense fails bad".split()
 PLAIN = "the a film story of and with it is this that plot scene actor <script>x</script> $x_1$ \\textbf{x} &amp;".split()
@@ -58,7 +59,9 @@ def made(treebank: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict
 def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     code = "from whence.cli.main import main; main()"
     words = [sys.executable, "-c", code, "paper", *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin", **environment})
+    return subprocess.run(
+        words, capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": SOURCE, **environment}
+    )
 
 
 def test_every_number_is_in_results(made: tuple[dict[str, Any], Path], treebank: Path) -> None:

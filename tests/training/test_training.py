@@ -43,7 +43,7 @@ def written(path: Path) -> Trainer:
 def test_a_checkpoint_comes_back_whole(tmp_path: Path) -> None:
     trainer = written(tmp_path / "checkpoint")
     again = make_trainer()
-    again.take_up(tmp_path / "checkpoint")
+    again.resume(tmp_path / "checkpoint")
     assert (again.epoch, again.average.steps) == (trainer.epoch, trainer.average.steps) == (1, 3)
     assert all(a.equal(b) for a, b in zip(state(again), state(trainer), strict=True))
 
@@ -62,7 +62,7 @@ def test_a_flipped_bit_of_a_checkpoint_is_noticed(tmp_path: Path) -> None:
         with pytest.raises(
             ModelError, match=r"checkpoint is (damaged|not a checkpoint: .*); remove it to start over"
         ) as caught:
-            make_trainer().take_up(path)
+            make_trainer().resume(path)
         assert len(str(caught.value)) < 400 + len(str(path))
 
 
@@ -72,26 +72,26 @@ def test_a_checkpoint_cut_short_or_without_a_digest_is_refused(tmp_path: Path) -
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(ModelError, match=r"is not a checkpoint: .*; remove it to start over"):
-        make_trainer().take_up(path)
+        make_trainer().resume(path)
     path.write_bytes(content.replace(b'"sha256"', b'"sha255"'))
     with pytest.raises(ModelError, match="is damaged; remove it to start over"):
-        make_trainer().take_up(path)
+        make_trainer().resume(path)
 
 
 @pytest.mark.parametrize("name", ["module.head.weight", "average.0", "adam.1.exp_avg"])
-def test_numbers_that_are_not_finite_are_not_taken_up(tmp_path: Path, name: str) -> None:
+def test_a_checkpoint_that_is_not_finite_is_refused(tmp_path: Path, name: str) -> None:
     written(tmp_path / "checkpoint")
     tensors, record = read_checkpoint(tmp_path / "checkpoint")
     tensors[name].view(-1)[0] = math.nan
     write_checkpoint(tmp_path / "checkpoint", tensors, record)
     with pytest.raises(ModelError, match=rf"{name} holds numbers that are not finite; remove it to start over"):
-        make_trainer().take_up(tmp_path / "checkpoint")
+        make_trainer().resume(tmp_path / "checkpoint")
 
 
-def test_a_run_with_other_settings_is_not_taken_up(tmp_path: Path) -> None:
+def test_a_run_with_other_settings_is_not_resumed(tmp_path: Path) -> None:
     written(tmp_path / "checkpoint")
     with pytest.raises(ModelError, match=r"was written by a run with other settings \(seed 0\); remove it to start over"):
-        make_trainer(seed=1).take_up(tmp_path / "checkpoint")
+        make_trainer(seed=1).resume(tmp_path / "checkpoint")
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_a_run_goes_on_with_another_number_of_threads(tmp_path: Path) -> None:
         torch.set_num_threads(threads)
     made[0].run_epoch()
     made[0].write(tmp_path / "checkpoint")
-    made[1].take_up(tmp_path / "checkpoint")
+    made[1].resume(tmp_path / "checkpoint")
     assert all(a.equal(b) for a, b in zip(state(made[1]), state(made[0]), strict=True))
 
 

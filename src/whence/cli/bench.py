@@ -10,7 +10,7 @@ import typer
 from whence.cli.streams import require_place, write_file
 
 if TYPE_CHECKING:
-    from whence.speed.results import Figure, Growth, Speed
+    from whence.speed.results import Growth, Speed, Value
 
 COLUMNS = {
     "LRP / forward": "lrp_over_forward",
@@ -101,7 +101,7 @@ def _show(found: "Speed") -> None:
     print(f"medians of {found['repeats']} interleaved repeats, quartiles in brackets; {found['machine']}, one thread")
 
 
-def _with_spread(case: "dict[str, Figure]", key: str) -> str:
+def _with_spread(case: "dict[str, Value]", key: str) -> str:
     low, high = cast(list[float], case[f"{key}_spread"])
     return f"{case[key]:.2f} ({low:.2f}–{high:.2f})"
 

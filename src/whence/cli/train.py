@@ -56,7 +56,7 @@ def train(
             epochs=epochs,
             device=device,
             progress=lambda done, total, loss: bar.update(task, completed=done, total=total, loss=f"loss {loss:.3f}"),
-            taken_up=lambda epoch, epochs: print(
+            resumed=lambda epoch, epochs: print(
                 one_line(f"resuming the run in {output} after epoch {epoch} of {epochs}"), file=sys.stderr
             ),
         )

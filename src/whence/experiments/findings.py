@@ -36,7 +36,7 @@ class Finding:
         return {**asdict(self), "interval": None if self.interval is None else list(self.interval)}
 
 
-def untold(claim: str, why: str) -> Finding:
+def undecided(claim: str, why: str) -> Finding:
     """A claim that this data cannot decide."""
     return Finding(claim, None, None, None, why)
 
@@ -54,7 +54,7 @@ def deletion_findings(panels: Mapping[Side, Curves]) -> list[Finding]:
     deviation = max((float(curves.runs.std(0).max()) for curves in panels.values()), default=None)
     claim = f"The standard deviation of the random runs stays below {RANDOM_DEVIATION}"
     if deviation is None:
-        return [*found, untold(claim, "no sentence is long enough")]
+        return [*found, undecided(claim, "no sentence is long enough")]
     return [
         *found,
         Finding(claim, deviation < RANDOM_DEVIATION, deviation, None, "the largest over both panels and all deletions"),
@@ -63,7 +63,7 @@ def deletion_findings(panels: Mapping[Side, Curves]) -> list[Finding]:
 
 def _steeper(claim: str, panels: Mapping[Side, Curves], side: Side, above: str, below: str) -> Finding:
     if side not in panels or panels[side].sentences < ENOUGH:
-        return untold(
+        return undecided(
             claim, f"the model is {'right' if side == 'correct' else 'wrong'} about too few sentences that are long enough"
         )
     hits = panels[side].hits
@@ -79,13 +79,13 @@ def _close(panels: Mapping[Side, Curves]) -> Finding:
     parts: list[float] = []
     for curves in panels.values():
         if curves.sentences < ENOUGH:
-            return untold(claim, "too few sentences are long enough")
+            return undecided(claim, "too few sentences are long enough")
         lrp, cons, random = (curves.accuracy(name)[1:].mean() for name in ("lrp", "lrp_cons", "random"))
         if random == lrp:
-            return untold(claim, "LRP has no lead over random deletion to compare with")
+            return undecided(claim, "LRP has no lead over random deletion to compare with")
         parts.append(float(abs(cons - lrp) / abs(random - lrp)))
     if not parts:
-        return untold(claim, "no sentence is long enough")
+        return undecided(claim, "no sentence is long enough")
     detail = "difference of areas over lead, " + ", ".join(
         f"{side} {part:.3f}" for side, part in zip(panels, parts, strict=True)
     )
@@ -103,7 +103,7 @@ def position_findings(intervals: Mapping[str, Sequence[Intervals]], classes: Seq
     ends = f'By {method}, relevance for "{classes[2]}" lies at the two ends: over 40 % in the outer four of ten intervals'
     total = intervals.get("total", ())
     if not total or len(total[0]) < ENOUGH:
-        return [untold(claim, "there is no relevance, or too few sentences are long enough") for claim in (*halves, ends)]
+        return [undecided(claim, "there is no relevance, or too few sentences are long enough") for claim in (*halves, ends)]
     found = [_share(claim, total[n], range(5, 10), above=0.5) for claim, n in zip(halves, polar, strict=True)]
     return [*found, _share(ends, total[2], ENDS, above=0.4)]
 
@@ -114,9 +114,8 @@ def _share(claim: str, intervals: Intervals, which: Sequence[int], *, above: flo
     weights = draws(len(intervals))
     interval = _interval(band((weights @ part) / (weights @ whole)))
     share = float(part.sum() / whole.sum())
-    return Finding(
-        claim, interval[0] > above, share, interval, f"part of all absolute relevance; {above:g} would be an even spread"
-    )
+    detail = f"share of all absolute relevance; an even distribution would give {above:g}"
+    return Finding(claim, interval[0] > above, share, interval, detail)
 
 
 def polarity_findings(
@@ -133,12 +132,12 @@ def polarity_findings(
         }
         base = _agreement_of(sorted({w for own in explanations["lrp"] for w in own[0].tokens}), lexicon, sign)
         if not all(len(each) >= ENOUGH for each in (*agreeing.values(), base)):
-            found.append(untold(claim, "too few of the words are in the lexicon"))
+            found.append(undecided(claim, "too few of the words are in the lexicon"))
             continue
         interval = _interval(mean_band(agreeing["lrp"]))
         detail = (
-            f"part of the {len(agreeing['lrp'])} words in VADER's lexicon among the {TOP} most relevant"
-            f" that it holds to be {side}; "
+            f"share of the {len(agreeing['lrp'])} words in VADER's lexicon among the {TOP} most relevant"
+            f" that it rates as {side}; "
             f"of SA's {agreeing['sa'].mean():.3f}, of all words of these sentences {base.mean():.3f}"
         )
         holds = interval[0] > max(0.5, float(base.mean()))
@@ -167,7 +166,7 @@ def negation_finding(explanations: Sequence[Explanation], target: str, lexicon: 
                 followed[valence > 0].append(explanation.relevance[n])
     positive, negative = np.array(followed[True]), np.array(followed[False])
     if min(len(positive), len(negative)) < ENOUGH:
-        return untold(claim, "too few negators stand before words of the lexicon")
+        return undecided(claim, "too few negators stand before words of the lexicon")
     resampled = draws(len(positive)) @ positive / len(positive) - draws(len(negative), seed=1) @ negative / len(negative)
     interval = _interval(band(resampled))
     detail = (

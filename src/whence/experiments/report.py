@@ -150,8 +150,8 @@ def _comparison(found: Reproduction) -> list[tuple[str, str, str]]:
         same = overlap(found.words[-1][method], method)
         rows += [(f"ten {end} relevant words by {NAMES[method]}", "10 words", f"{len(same[end])} in common") for end in same]
     held = [finding.holds for finding in found.findings]
-    untold = f", {held.count(None)} cannot be told" if None in held else ""
-    rows.append(("findings", "all claimed", f"{held.count(True)} of {len(held)} hold{untold}"))
+    undecided = f", {held.count(None)} undecided" if None in held else ""
+    rows.append(("findings", "all claimed", f"{held.count(True)} of {len(held)} hold{undecided}"))
     return rows
 
 

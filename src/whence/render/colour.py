@@ -40,7 +40,7 @@ DIVERGING = "RdBu_r"  # matplotlib's colour map from blue (against) to red (for)
 REPORT = {
     "paper": PAPER, "ink": INK, "caption": "#444444", "small": MUTED, "word": "#f0f0ec",
     "menu": "#f6f6f4", "menu_ink": "#333333", "menu_hover": "#e6e6e0", "line": GRID, "row": "#e4e4e4", "frame": "#eeeeee",
-    "yes": SERIES[2], "no": SERIES[0], "untold": NOTE, "warning": "#fff4d6", "warning_line": SERIES[3],
+    "yes": SERIES[2], "no": SERIES[0], "undecided": NOTE, "warning": "#fff4d6", "warning_line": SERIES[3],
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ TESTS = Path(__file__).parents[3] / "tests"  # only in a checkout
 
 
 def oracle_seconds(encoder: nn.Module, head: Tensor, sequences: Sequence[Tensor]) -> float | None:
-    """The seconds that the oracle takes for a sequence (T, E); None without a checkout, or if the layer is no LSTM."""
+    """The seconds that the oracle takes for a sequence (T, E); None without a checkout, or if the layer is not an LSTM."""
     if not isinstance(encoder, nn.LSTM) or not _has_tests():
         return None
     lstm, bilstm = (import_module(f"tests.oracle.{name}") for name in ("lstm", "bilstm"))

@@ -17,7 +17,7 @@ from whence.recurrent.cells import CELLS
 from whence.recurrent.dispatch import Chosen, run_layer
 from whence.recurrent.weights import by_layer
 from whence.speed.oracle import oracle_seconds
-from whence.speed.results import Figure, OutputSteps, Speed
+from whence.speed.results import OutputSteps, Speed, Value
 from whence.speed.timing import interleaved, machine, ratio, seconds
 from whence.threads import one_thread
 
@@ -109,7 +109,7 @@ class Layer:
         run.release()
 
 
-def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Figure]:
+def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Value]:
     """Measure one case: ratios of the medians of interleaved repeats, with the quartiles of each ratio."""
     torch.manual_seed(0)
     model, x = Model(case).to(device).eval(), torch.randn(case.batch, case.steps, case.size, device=device)
@@ -134,7 +134,7 @@ def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Figure]:
         device,
         repeats,
     )
-    found: dict[str, Figure] = {**case._asdict(), "name": case.name, "device": device, "path": layer.path}
+    found: dict[str, Value] = {**case._asdict(), "name": case.name, "device": device, "path": layer.path}
     found |= ratio("lrp_over_forward", times, "lrp", "forward")
     found |= ratio("lrp_over_gradient", times, "lrp", "gradient")
     found |= ratio("gradient_over_forward", times, "gradient", "forward")

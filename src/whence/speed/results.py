@@ -3,7 +3,7 @@
 from typing import NotRequired, TypedDict
 
 # A ratio stands under its name, and the quartiles of its rounds under the name with _spread; kernels have milliseconds by name.
-Figure = str | int | float | list[float] | dict[str, float]
+Value = str | int | float | list[float] | dict[str, float]
 
 
 class OutputSteps(TypedDict):
@@ -38,8 +38,8 @@ class Speed(TypedDict):
     machine: str
     threads: int
     repeats: int
-    cases: list[dict[str, Figure]]
+    cases: list[dict[str, Value]]
     output_steps: OutputSteps
     scaling: NotRequired[dict[str, Growth]]
     memory: NotRequired[Memory]
-    sst: NotRequired[dict[str, Figure]]
+    sst: NotRequired[dict[str, Value]]

@@ -13,12 +13,12 @@ from whence.methods.method import Question
 from whence.models.bundled import load_any
 from whence.models.classifier import RecurrentClassifier
 from whence.speed.oracle import oracle_seconds
-from whence.speed.results import Figure
+from whence.speed.results import Value
 from whence.speed.timing import interleaved, ratio
 from whence.threads import one_thread
 
 
-def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Figure]:
+def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Value]:
     """LRP with one relevance per word, and `explain`, on SST's test set, relative to the layer's packed forward pass."""
     pipeline = load_any("sst-bilstm")
     module = pipeline.module
@@ -43,7 +43,7 @@ def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Figure]:
         rows = [inputs[n, :length] for inputs, lengths in embedded for n, length in enumerate(lengths.tolist())]
         some = rows[:: max(1, len(rows) // 100)]
         oracle = oracle_seconds(module.encoder, module.head.weight, some)
-    found: dict[str, Figure] = {"sentences": len(texts)}
+    found: dict[str, Value] = {"sentences": len(texts)}
     found |= ratio("lrp_over_forward", times, "lrp", "forward") | ratio("explain_over_forward", times, "explain", "forward")
     if oracle is not None:  # scaled by words, because the chosen sentences differ from the average length
         words = sum(map(len, rows)) / sum(map(len, some)) * len(some)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from whence.speed.results import Figure
+from whence.speed.results import Value
 
 
 def seconds(run: Callable[[], object], device: str) -> float:
@@ -33,7 +33,7 @@ def interleaved(runs: Mapping[str, Callable[[], object]], device: str, repeats: 
     return times
 
 
-def ratio(key: str, times: Mapping[str, Sequence[float]], above: str, below: str) -> dict[str, Figure]:
+def ratio(key: str, times: Mapping[str, Sequence[float]], above: str, below: str) -> dict[str, Value]:
     """The ratio of two medians under `key`, and under `key`_spread the quartiles of the ratios of all rounds."""
     quartiles = statistics.quantiles([a / b for a, b in zip(times[above], times[below], strict=True)], n=4)
     value = statistics.median(times[above]) / statistics.median(times[below])

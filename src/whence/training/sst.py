@@ -23,7 +23,7 @@ from whence.training.trainer import Recipe, Trainer, initialise, scores_of
 
 Level = Literal["word", "char"]
 Progress = Callable[[int, int, float], None]  # steps done, their total number, and the mean loss of the epoch so far
-TakenUp = Callable[[int, int], None]  # the epoch after which a stopped run resumes, and the number of epochs
+Resumed = Callable[[int, int], None]  # the epoch after which a stopped run resumes, and the number of epochs
 RECIPES: dict[str, Recipe] = {
     "word": Recipe(epochs=20),
     "char": Recipe(epochs=16, rate=0.004, vector_rate=1.0, decay=0.02, embedding_dropout=0.1, state_dropout=0.4, unknown=0.0),
@@ -43,7 +43,7 @@ def train_sst(
     epochs: int | None = None,
     device: str = "cpu",
     progress: Progress = lambda done, total, loss: None,
-    taken_up: TakenUp = lambda epoch, epochs: None,
+    resumed: Resumed = lambda epoch, epochs: None,
 ) -> Pipeline:
     """Train a pipeline, save it in `output` and return it; a run that was stopped resumes from its last epoch."""
     if vectors is not None and level == "char":
@@ -56,7 +56,7 @@ def train_sst(
     with sole_use(output):
         if (output / "config.json").exists():
             raise InputError(f"{output} contains a finished model; choose another folder, or remove it first")
-        return _trained(directory, output, cell, level, vectors, recipe, device, progress, taken_up)
+        return _trained(directory, output, cell, level, vectors, recipe, device, progress, resumed)
 
 
 def _trained(
@@ -68,7 +68,7 @@ def _trained(
     recipe: Recipe,
     device: str,
     progress: Progress,
-    taken_up: TakenUp,
+    resumed: Resumed,
 ) -> Pipeline:
     splits = {split: read_split(directory, split) for split in ("train", "dev", "test")}
     tokenizer = TOKENIZERS["treebank" if level == "word" else "characters"]()
@@ -76,8 +76,8 @@ def _trained(
     trainer = Trainer(pipeline.module, _phrases(pipeline, splits["train"]), recipe, device=torch.device(device))  # type: ignore[arg-type]
     checkpoint = output / "checkpoint.safetensors"
     if checkpoint.exists():
-        trainer.take_up(checkpoint)
-        taken_up(trainer.epoch, recipe.epochs)
+        trainer.resume(checkpoint)
+        resumed(trainer.epoch, recipe.epochs)
     start = time.time()
     total = recipe.epochs * trainer.steps_per_epoch
     while trainer.epoch < recipe.epochs:
@@ -128,7 +128,7 @@ def sentences(pipeline: Pipeline, trees: list[Tree]) -> list[tuple[list[int], in
     return [(pipeline.vocabulary.ids(pipeline.tokenizer.forms(tree.tokens)), tree.label) for tree in trees]
 
 
-def figures(pipeline: Pipeline, trees: list[Tree], *, device: torch.device | None = None) -> dict[str, float | None]:
+def accuracies(pipeline: Pipeline, trees: list[Tree], *, device: torch.device | None = None) -> dict[str, float | None]:
     """The pipeline's accuracy on whole sentences, of five classes and of two; None where all sentences are neutral."""
     found = accuracy(*scores_of(pipeline.module, sentences(pipeline, trees), device=device or torch.device("cpu")))
     return {"five": found.five, "binary": None if math.isnan(found.binary) else found.binary}
@@ -149,8 +149,8 @@ def _record(
         "level": "char" if isinstance(pipeline.tokenizer, CharacterTokenizer) else "word",
         "vectors": None if vectors is None else vectors.name,
         "recipe": asdict(recipe),
-        "dev": figures(pipeline, splits["dev"], device=device),
-        "test": figures(pipeline, splits["test"], device=device),
+        "dev": accuracies(pipeline, splits["dev"], device=device),
+        "test": accuracies(pipeline, splits["test"], device=device),
         "seconds": round(seconds, 1),
         "device": device.type,
         "torch": torch.__version__,

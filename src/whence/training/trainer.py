@@ -176,9 +176,8 @@ class Trainer:
         counts = Counter(token for ids, _ in self.phrases for token in set(ids))
         self.rare = torch.tensor([counts[n] == 1 for n in range(module.architecture.vocabulary)], device=device)
         digest = hashlib.sha256(repr(self.phrases).encode())
-        digest.update(
-            module.embedding.weight.detach().cpu().numpy().tobytes()
-        )  # other initial weights depend on the number of threads
+        # only the embedding: the other initial weights depend on the number of threads
+        digest.update(module.embedding.weight.detach().cpu().numpy().tobytes())
         self.start = digest.hexdigest()[:16]
         self.average = Average(module, recipe.average)
         self.optimiser = optimiser(module, recipe)
@@ -187,13 +186,13 @@ class Trainer:
 
     @property
     def settings(self) -> str:
-        """What a run must share with another to go on where that one stopped."""
+        """Everything that a run must have in common with the run whose checkpoint it resumes."""
         shared = {**self.module.architecture.settings(), **asdict(self.recipe), "data and start": self.start}
         return ", ".join(f"{name} {value}" for name, value in shared.items())
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches in an epoch."""
         return math.ceil(len(self.phrases) / self.recipe.batch)
 
     def run_epoch(self, progress: Callable[[int, float], None] = lambda done, loss: None) -> float:
@@ -238,7 +237,7 @@ class Trainer:
         record = {"epoch": str(self.epoch), "averaged": str(self.average.steps), "settings": self.settings}
         write_checkpoint(path, tensors, record)
 
-    def take_up(self, path: Path) -> None:
+    def resume(self, path: Path) -> None:
         """Resume from the checkpoint of a run with the same settings."""
         tensors, record = read_checkpoint(path)
         settings = record.get("settings", "none")
