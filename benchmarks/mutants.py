@@ -52,23 +52,23 @@ class Room(NamedTuple):
 
 PATHS, C = "tests/recurrent/test_paths.py", "tests/recurrent/test_c_arithmetic.py"
 INTERPRETER = tuple(
-    f"tests/interpreter/test_{name}.py" for name in ("rules", "gates", "fan_in", "in_place", "samples", "students")
+    f"tests/interpreter/test_{name}.py" for name in ("table", "rules", "gates", "fan_in", "in_place", "samples", "students")
 )
-METHODS = tuple(f"tests/methods/test_{name}.py" for name in ("inputs_and_targets", "targets", "by_step", "shared_inputs"))
+METHODS = tuple(f"tests/methods/test_{name}.py" for name in ("inputs_and_targets", "targets", "token_ids", "by_step", "shared_inputs"))
 RECURRENT = tuple(f"tests/recurrent/test_{name}.py" for name in ("lstm_reference", "gru_and_rnn", "oracles", "which_path"))
 WHOLE = (
-    *("tests/interpreter", "tests/methods", "tests/rules", "tests/evaluation", "tests/experiments/test_findings.py"),
+    *("tests/interpreter", "tests/methods", "tests/test_equations.py", "tests/test_products.py", "tests/evaluation", "tests/experiments/test_findings.py"),
     *(f"tests/test_{name}.py" for name in ("batches", "bad_input", "no_trace", "golden", "pipeline", "embeddings")),
     "tests/recurrent",
 )
-GPU = ("recurrent/*/gpu.py", "recurrent/gpu/*.py")
+GPU = ("recurrent/*/triton.py", "recurrent/triton/*.py")
 ROOMS = {
     "equations": Room(
         ("equations.py",), ("tests/test_equations.py", "tests/test_products.py", *RECURRENT, *INTERPRETER), WHOLE
     ),
-    "interpreter": Room(("interpreter/*.py",), (*INTERPRETER, *METHODS), WHOLE),
+    "interpreter": Room(("interpreter/**/*.py",), (*INTERPRETER, *METHODS), WHOLE),
     "recurrent": Room(("recurrent/**/*.py",), (*RECURRENT, C, PATHS, "tests/recurrent/test_unfriendly.py"), WHOLE, GPU),
-    "kernels": Room(("recurrent/**/*.c", "recurrent/*.h"), (C, PATHS), WHOLE),
+    "kernels": Room(("recurrent/**/*.c", "recurrent/**/*.h"), (C, PATHS), WHOLE),
     "methods": Room(("methods/*.py",), ("tests/methods", "tests/test_batches.py", "tests/test_bad_input.py"), WHOLE),
     "evaluation": Room(("evaluation/*.py",), ("tests/evaluation",), ("tests/experiments", "tests/cli", *WHOLE)),
     # What these decide shows on a GPU alone, where tests/test_cuda.py runs; by Triton's interpreter only their numbers do.
@@ -76,7 +76,7 @@ ROOMS = {
 }
 BY_HAND_ALONE = Room((), ("tests/experiments/test_findings.py",), ("tests/experiments",))
 SLOW = "tests/recurrent/test_compiling.py"  # it compiles for GPUs, and is told nothing by a mutant of another room
-NAMED = ("not triton and not halves", "not test_triton")  # the tests that are run by stage; Triton's interpreter takes minutes
+NAMED = ("not triton", "not test_triton")  # the tests that are run by stage; Triton's interpreter takes minutes
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def tested(mutant: Mutant, stage: int, folder: Path) -> int:
     changed = home / "whence" / mutant.file
     changed.unlink()
     changed.write_text(mutant.text, encoding="utf-8")
-    is_own_cache = mutant.room == "kernels" or mutant.file == "recurrent/compiled.py"
+    is_own_cache = mutant.room == "kernels" or mutant.file == "recurrent/native/compiled.py"
     os.environ["PYTHONPATH"] = str(home)  # for the commands that tests run
     os.environ["XDG_CACHE_HOME"] = str((home if is_own_cache else folder) / "cache")
     sys.path.insert(0, str(home))

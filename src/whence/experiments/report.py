@@ -29,8 +29,8 @@ SIDES = {
     "correct": "{} sentences first right, most relevant first",
     "wrong": "{} sentences first wrong, least relevant first",
 }
-ORDER = tuple(colour.METHODS)
-COLOURS = {NAMES[method]: shown for method, shown in colour.METHODS.items()}
+ORDER = ("lrp", "sa", "lrp_cons", "gi", "random")
+COLOURS = dict(zip((NAMES[method] for method in ORDER), colour.SERIES, strict=False))
 ROWS = {"total": "both encoders", "left": "left encoder", "right": "right encoder"}
 
 
