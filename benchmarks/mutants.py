@@ -54,10 +54,19 @@ PATHS, C = "tests/recurrent/test_paths.py", "tests/recurrent/test_c_arithmetic.p
 INTERPRETER = tuple(
     f"tests/interpreter/test_{name}.py" for name in ("table", "rules", "gates", "fan_in", "in_place", "samples", "students")
 )
-METHODS = tuple(f"tests/methods/test_{name}.py" for name in ("inputs_and_targets", "targets", "token_ids", "by_step", "shared_inputs"))
+METHODS = tuple(
+    f"tests/methods/test_{name}.py" for name in ("inputs_and_targets", "targets", "token_ids", "by_step", "shared_inputs")
+)
 RECURRENT = tuple(f"tests/recurrent/test_{name}.py" for name in ("lstm_reference", "gru_and_rnn", "oracles", "which_path"))
 WHOLE = (
-    *("tests/interpreter", "tests/methods", "tests/test_equations.py", "tests/test_products.py", "tests/evaluation", "tests/experiments/test_findings.py"),
+    *(
+        "tests/interpreter",
+        "tests/methods",
+        "tests/test_equations.py",
+        "tests/test_products.py",
+        "tests/evaluation",
+        "tests/experiments/test_findings.py",
+    ),
     *(f"tests/test_{name}.py" for name in ("batches", "bad_input", "no_trace", "golden", "pipeline", "embeddings")),
     "tests/recurrent",
 )

@@ -17,7 +17,7 @@ def test_by_absolute_size_and_a_half_where_both_are_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "r_gate", "r_source"),
+    ("rules", "r_gate", "r_source"),
     [
         (Rules(product="all"), [0.0, 0, 0, 0, 0], [4.0, 2, 1, -6, 5]),
         (Rules(product="half"), [2, 1, 0.5, -3, 2.5], [2, 1, 0.5, -3, 2.5]),
