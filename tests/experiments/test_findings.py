@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from whence.data.toy import Sums
 from whence.experiments import toy
 from whence.experiments.fig3_deletion import Curves
 from whence.experiments.findings import deletion_findings, negation_finding, polarity_findings, position_findings
 from whence.explanation import Explanation
+from whence.methods.forward import Forward
+from whence.methods.method import Method, Question
 from whence.result import Result
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
@@ -120,24 +122,24 @@ def test_the_words_agree_more_often_than_all_words_and_than_not(agreeing: int, o
     assert found.holds is holds
 
 
-class Stated:
+class Stated(Method):
     """A method whose relevance of the two marked numbers is their sum times a ratio, which depends on the size of the sum."""
 
     name = "stated"
 
-    def relevance(self, forward: object, target: object) -> Result:
-        x: Tensor = forward.inputs  # type: ignore[attr-defined]
+    def relevance(self, forward: Forward, question: Question) -> Result:
+        (x,) = forward.inputs.tensors
         y = x[..., 1:].sum((1, 2))
         ratio = torch.where(y.abs() <= 0.05, 100.0, torch.where(y.abs() <= 0.06, 3.0, 1.0)).double()
         r = x * ratio[:, None, None]
-        return Result(r, y, 0, self)  # type: ignore[arg-type]
+        return Result(r, y, 0, self)
 
 
 def test_ratios_are_taken_of_all_sums_but_those_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Sums] = []
     inner = toy._drawn
     monkeypatch.setattr(toy, "_drawn", lambda *given: drawn.append(inner(*given)) or drawn[-1])
-    found = toy.faithfulness([nn.Identity()], "add", Stated())  # type: ignore[arg-type]
+    found = toy.faithfulness([nn.Identity()], "add", Stated())
     sizes = torch.cat([each.y for each in drawn]).abs()
     counted = sizes[sizes > 0.05]
     assert len(counted) < len(sizes) and (counted <= 0.06).any()
