@@ -447,7 +447,7 @@ def test_a_custom_rule_may_change_the_shape() -> None:
 
 @pytest.mark.parametrize("wrong", ["cumsum", None, nn.GRU])
 def test_only_functions_can_be_given_a_rule(wrong: Any) -> None:
-    with pytest.raises(whence.InputError, match=r"is no torch function; name one such as torch.cumsum"):
+    with pytest.raises(whence.InputError, match=r"is not a torch function; name one such as torch.cumsum"):
         whence.handles(wrong)
 
 

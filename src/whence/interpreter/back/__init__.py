@@ -1,1 +1,1 @@
-"""The way back: relevance from the score through the recorded steps to the inputs."""
+"""The backward pass: relevance goes from the score through the recorded steps to the inputs."""

@@ -1,8 +1,9 @@
 """Which sample of the batch each element belongs to, found by following the samples through the recorded steps.
 
 The ledger is kept per sample, but a tensor inside a model does not say where its batch axis is: (B, T, E), (T, B, E),
-packed rows, flattened. So every explained input is numbered along a candidate axis, the numbers take the same road as the
-data, and the candidate stands if no step ever mixes two samples. Numbers start at 1; 0 is a constant's: nobody's.
+packed rows, flattened. So the samples of every explained input are numbered along a candidate axis, and these numbers are
+passed through the same calls as the data. The axis is accepted if no step mixes two samples. Numbers start at 1; 0 marks
+constants, which belong to no sample.
 """
 
 from collections.abc import Callable, Sequence, Set
@@ -17,27 +18,27 @@ from whence.interpreter.record.step import MixedSamplesError, Owners, Step, Trac
 
 
 def completed(owner: Tensor, *, keep: int = 0) -> Tensor:
-    """Give nobody's elements to the sample that owns everything else along some axis, but not one of size `keep`."""
+    """Assign elements without an owner to the sample that owns all others along an axis; axes of size `keep` are skipped."""
     for axis in reversed(range(owner.dim())):
         if owner.numel() == 0 or (owner != 0).all():
             break
         if owner.shape[axis] == keep:  # the samples themselves may lie along it
             continue
         highest = owner.amax(axis, keepdim=True)
-        if not ((owner != highest) & (owner != 0)).any():  # otherwise samples lie along this axis
+        if not ((owner != highest) & (owner != 0)).any():  # otherwise several samples lie along this axis
             owner = torch.where(owner == 0, highest, owner)
     return owner
 
 
 class Samples:
-    """How many samples there are, and the sums of anything recorded over each of them."""
+    """The number of samples, and sums over each sample of anything that was recorded."""
 
     def __init__(self, count: int, owners: Owners | None) -> None:
         self.count = count
         self.owners = owners  # None: a single sample owns everything
 
     def totals(self, amount: Tensor, value: Value) -> Tensor:
-        """The sums (K, B) over each sample of an amount (K, *shape of value)."""
+        """Sum an amount (K, *shape of value) over each sample: (K, B)."""
         if self.owners is None:
             return amount.reshape(len(amount), -1).sum(1, keepdim=True)
         axis = self._whole_axis(value)
@@ -54,7 +55,7 @@ class Samples:
         return sums[:, 1:]
 
     def _whole_axis(self, value: Value) -> int | None:
-        """The axis along which the samples of a value lie one after another, where its owners show that without a look."""
+        """The axis along which the samples of a value lie in order, if the strides of its owners show it; None otherwise."""
         assert self.owners is not None
         owner = self.owners[value]
         if owner.shape != value.tensor.shape or owner.dim() < 2:
@@ -66,12 +67,12 @@ class Samples:
         return axes[0] if torch.equal(row, _numbers(self.count, owner.device)) else None
 
     def adopt(self, term: Value, total: Value) -> None:
-        """Give a term nobody's trail leads to (a constant behind a gate) the owners of the sum it is added to."""
+        """Give a term that belongs to no sample (a constant behind a gate) the owners of the sum it is added to."""
         if self.owners is not None and term.tensor.shape == total.tensor.shape and not self.owners[term].any():
             self.owners[term] = self.owners[total]
 
     def axis_of(self, value: Value) -> int | None:
-        """The axis of a value along which its samples lie, None where there is just one way: a single sample."""
+        """The axis of a value along which its samples lie; None for a single sample, or if no axis fits."""
         if self.owners is None:
             return None
         owner = completed(self.owners[value], keep=self.count).expand(value.tensor.shape)
@@ -91,7 +92,7 @@ def _numbers(count: int, device: torch.device) -> Tensor:
 
 
 def follow(trace: Trace, starts: Sequence[Tensor], count: int, required: Set[Step] | None) -> Owners:
-    """The owners of all live values, from those of the explained inputs; a side computation may lose the trail."""
+    """The owners of all live values, given those of the explained inputs; only `required` steps must keep samples apart."""
     owners = Owners(zip(trace.leaves, starts, strict=True))
     owners.count = count
     for step in trace.steps:
@@ -115,10 +116,10 @@ def find_samples(
     required: Set[Step] | None = None,
     accept: Callable[["Samples"], bool] = lambda samples: True,
 ) -> Samples | None:
-    """The samples of a batch of `count`; None where no axis of the inputs holds that many separate samples.
+    """Find the samples of a batch of `count`; None if no axis of the inputs holds that many separate samples.
 
-    Only in the `required` steps, those that relevance passes through, must they be separate. `known` gives an input's owners
-    where they are known beforehand (packed rows), None where they are to be found. `accept` may turn a finding down.
+    They must be separate only in the `required` steps, those that relevance passes through. `known` holds for every input its
+    owners if they are known beforehand (packed rows), None if they are to be found. `accept` may reject a result.
     """
     if count == 1:
         return Samples(1, None)

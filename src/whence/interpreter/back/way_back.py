@@ -1,4 +1,4 @@
-"""The way back: relevance from the score through every step to the inputs, with a ledger of what stopped on the way."""
+"""The backward pass: relevance goes from the score through every step to the inputs; a ledger keeps what was absorbed."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from whence.interpreter.record.step import Arriving, FanIn, Step, Trace, Value
 
 
 class WayBack:
-    """One pass from the score back to the inputs.
+    """One backward pass, from the score to the inputs.
 
-    `absorbed` is the ledger: by layer and what absorbed it, an amount (K, B). With `audit`, `gaps` tells by layer how much
-    relevance went in and neither came out nor was absorbed (K, B). With a `direction`, the first layer of a bidirectional
-    network hands on what came through that direction alone.
+    `absorbed` is the ledger: amounts (K, B) by layer and by what absorbed them. With `audit`, `gaps` holds for each layer the
+    relevance (K, B) that arrived but was neither handed on nor absorbed. With a `direction`, the first layer of a bidirectional
+    network hands on only what came through that direction.
     """
 
     def __init__(
@@ -30,10 +30,10 @@ class WayBack:
         self.samples = samples
         self.audit = audit
         self.direction = direction
-        self.stops: dict[Value, Tensor | None] = {}  # values whose relevance is asked for, and how much it is (K, *shape)
-        self.goes_on = False  # whether relevance goes on from there, or is taken out
-        self.memory: dict[str, Tensor] | None = None  # by layer, (K, B, T + 1); None where nobody asks
-        self.by_step = False  # whether of the inputs only sums over their last axis are asked for
+        self.stops: dict[Value, Tensor | None] = {}  # values whose relevance is requested, and that relevance (K, *shape)
+        self.goes_on = False  # whether relevance is also handed on from there
+        self.memory: dict[str, Tensor] | None = None  # by layer, (K, B, T + 1); None if not requested
+        self.by_step = False  # whether only sums over the last axis of the inputs are needed
         self.absorbed: dict[str, Tensor] = {}
         self.gaps: dict[str, Tensor] = {}
         self.fan_ins: dict[Value, FanIn] = {}
@@ -44,7 +44,7 @@ class WayBack:
         self._count_sums()
 
     def _count_sums(self) -> None:
-        """Fan-in and bias of every open sum, in the order it was built up."""
+        """Compute the fan-in and bias of every open sum, in the order of the steps."""
         for step in self.trace.steps:
             if not any(value.in_sum for value in step.outputs):
                 continue
@@ -54,7 +54,7 @@ class WayBack:
                 self.biases.update(zip(step.outputs, step.rule.bias(step, self.biases), strict=True))
 
     def run(self, start: Value, relevance: Tensor) -> list[Tensor]:
-        """Start with relevance (K, *shape) at a value; returns that of every explained input."""
+        """Start with relevance (K, *shape) at a value, and return the relevance of every explained input."""
         self._arriving[start] = Arriving(r=relevance)
         for step in reversed(self.trace.steps):
             arriving = [self._arriving.pop(value, None) for value in step.outputs]
@@ -76,7 +76,7 @@ class WayBack:
         ]
 
     def wants_sums(self, value: Value) -> bool:
-        """Whether of a recurrent layer's input only the sum over its features is asked for: it is an input, its rows moved."""
+        """Whether only sums over its features are needed of a recurrent layer's input: an explained one, or its rows moved."""
         if not self.by_step:
             return False
         if self._users is None:
@@ -86,7 +86,7 @@ class WayBack:
         return self._users[value] == 1 and value.step is None and value.tensor.dim() > 1
 
     def _stopped(self, value: Value, arriving: Arriving | None) -> Arriving | None:
-        """What goes on from a value: nothing where relevance is taken out."""
+        """Store the relevance of a requested value, and return what is handed on from it."""
         if arriving is None or value not in self.stops:
             return arriving
         self.stops[value] = self.held(value, arriving)
@@ -95,7 +95,7 @@ class WayBack:
     def deliver(
         self, step: Step, value: Value, *, r: Tensor | None = None, q: Tensor | None = None, s: Tensor | None = None
     ) -> None:
-        """Hand a step's relevance on to one of its inputs; one that is not part of the open sum is paid out in relevance."""
+        """Hand a step's relevance on to one of its inputs. For an input outside the open sum, q and s become relevance."""
         if q is not None and not value.in_sum:
             paid = value.tensor * q if s is None else value.tensor * q + s
             r, q, s = paid if r is None else r + paid, None, None
@@ -103,7 +103,7 @@ class WayBack:
             raise InputError(
                 f"epsilon=0 divides by zero: a weighted sum in {step.layer or 'the model'!r} is exactly 0; use epsilon > 0"
             )
-        # behind a change of precision relevance arrives in the other one; what only passes a cast need not be rounded to it
+        # relevance takes the precision of the value it reaches; at a cast's output it keeps its own, so that nothing is lost
         is_cast = value.step is not None and value.step.rule.casts
         given = Arriving(*(each if each is None or is_cast else each.to(value.tensor.dtype) for each in (r, q, s)))
         known = self._arriving.get(value)
@@ -112,7 +112,7 @@ class WayBack:
             self._note(step, -self.samples.totals(self.held(value, given), value))
 
     def unfinished(self, step: Step, value: Value, arriving: Arriving | None) -> tuple[Tensor, Tensor | None]:
-        """The coefficient and share of a sum, after ending it for whatever took it as a finished neuron."""
+        """The coefficient q and share s of an open sum; relevance that arrived at it as a finished neuron is converted."""
         assert arriving is not None
         q, s = arriving.q, arriving.s
         if arriving.r is not None:
@@ -120,7 +120,7 @@ class WayBack:
             own = coefficient(z, r_out=arriving.r, epsilon=self.rules.epsilon)
             q = own if q is None else q + own
             self.absorb(step, "stabiliser", absorbed_by_stabiliser(z, q=own, rules=self.rules), value)
-            if z.isinf().any():  # a mask's infinity takes what arrives: nothing goes on from it
+            if z.isinf().any():  # the infinity of a mask absorbs what arrives there
                 self.absorb(step, "constant", torch.where(z.isinf(), arriving.r, 0.0), value)
             if self.rules.shares:
                 fan_in, bias = self.fan_ins[value], self.biases.get(value)
@@ -131,7 +131,7 @@ class WayBack:
         return q, s
 
     def _keep_unshared(self, step: Step, value: Value, q: Tensor, fan_in: FanIn) -> None:
-        """A sum that nothing is connected to (all of it masked) has nobody to share with: it keeps the share itself."""
+        """Absorb the share of a sum that has no lower neurons, because all of it is masked."""
         nobody = torch.as_tensor(fan_in == 0, device=q.device)
         if nobody.any():
             left = self.rules.returned * self.rules.epsilon * sign(value.tensor)
@@ -140,7 +140,7 @@ class WayBack:
             self.absorb(step, "stabiliser", torch.where(nobody, left * q, 0.0), value)
 
     def held(self, value: Value, arriving: Arriving) -> Tensor:
-        """The relevance that what arrived at a value stands for:  r + (v − δ b) q + N s."""
+        """What arrived at a value, as relevance:  r + (v − δ b) q + N s."""
         total: Tensor | float = 0.0
         if arriving.r is not None:
             total = total + arriving.r
@@ -158,7 +158,7 @@ class WayBack:
         self._enter(step, kind, self.samples.totals(amount, value), part)
 
     def absorb_columns(self, step: Step, kind: str, amount: Tensor, value: Value, *, part: str = "") -> None:
-        """Enter an amount (K, n) that lies along the second last axis of a value (..., n, ·)."""
+        """Enter an amount (K, n) that lies along the second-to-last axis of a value (..., n, ·)."""
         if self.samples.owners is None:
             self._enter(step, kind, amount.sum(1, keepdim=True), part)
         elif (columns := self._columns(value)) is None:
@@ -168,7 +168,7 @@ class WayBack:
             self._enter(step, kind, sums[:, 1:], part)
 
     def _columns(self, value: Value) -> Tensor | None:
-        """The sample numbers along the second last axis of a value (..., n, ·); None where they are 1, 2, … in order."""
+        """The sample numbers along the second-to-last axis of a value (..., n, ·); None if they are 1, 2, … in order."""
         assert self.samples.owners is not None
         if value not in self._columns_of:
             owner = self.samples.owners[value].expand(value.tensor.shape)
@@ -182,7 +182,7 @@ class WayBack:
         self.samples.adopt(term, total)
 
     def remember(self, step: Step, amount: Tensor, value: Value, *, part: str) -> None:
-        """Keep what states carried (K, n, T + 1), whose second axis is the second last one of a value (..., n, ·)."""
+        """Keep the relevance (K, n, T + 1) that states carry; its axis n is the second-to-last one of a value (..., n, ·)."""
         assert self.memory is not None
         if self.samples.owners is not None and (columns := self._columns(value)) is not None:
             amount = amount.new_zeros(len(amount), self.samples.count, amount.shape[-1]).index_copy(1, columns - 1, amount)
@@ -208,13 +208,13 @@ class WayBack:
 
 
 def _sum(one: Arriving, other: Arriving) -> Arriving:
-    """What arrived from two users of a value."""
+    """Add what arrived at a value from two of its users."""
     pairs = zip(one, other, strict=True)
     return Arriving(*(b if a is None else a if b is None else a + b for a, b in pairs))
 
 
 def required_steps(trace: Trace, start: Value) -> set[Step]:
-    """The steps that relevance from `start` passes through; refused if one of them has no rule."""
+    """The steps that relevance from `start` passes through; raises if one of them has no rule."""
     reached, steps = {start}, set[Step]()
     for step in reversed(trace.steps):
         if not reached.isdisjoint(step.outputs):

@@ -20,7 +20,7 @@ class Graph(NamedTuple):
         """Carry (K, *output shape) back to (K, *input shape) for every input."""
         targets = next(len(r) for r in arriving if r is not None)
         pairs = [(out, r) for out, r in zip(self.outputs, arriving, strict=True) if r is not None and out.requires_grad]
-        if not pairs:  # constants alone, as after y[:] = 0
+        if not pairs:  # only constants, as after y[:] = 0
             return [x.new_zeros(targets, *x.shape) for x in self.inputs]
         outputs, grads = zip(*pairs, strict=True)
         single = targets == 1
@@ -39,7 +39,7 @@ class Graph(NamedTuple):
         ]
 
     def covered(self) -> list[Tensor]:
-        """For every output, which part of it comes from an input: 1, or 0 for a constant's, or a half where both tie."""
+        """For every output element, the part that comes from an input: 1, 0 for a constant, or a half where both tie."""
         return self._probed([torch.ones_like(x) for x in self.inputs])
 
     def touched(self, marked: Sequence[Tensor]) -> list[Tensor]:
@@ -55,14 +55,14 @@ class Graph(NamedTuple):
             probes = [torch.ones_like(out, requires_grad=True) for out in live]
             back = torch.autograd.grad(live, list(self.inputs), probes, create_graph=True, materialize_grads=True)
             reached = torch.stack([(each * mark).sum() for each, mark in zip(back, marked, strict=True)]).sum()
-            if not reached.requires_grad:  # every derivative is 0: all was written over
+            if not reached.requires_grad:  # every derivative is 0: all elements were overwritten
                 return [torch.zeros_like(out) for out in self.outputs]
             found = iter(torch.autograd.grad(reached, probes, materialize_grads=True))
         return [next(found) if out.requires_grad else torch.zeros_like(out) for out in self.outputs]
 
 
 def graph_of(step: Step) -> tuple[Any, Graph]:
-    """Make the step's call on fresh leaves for its live values, and keep PyTorch's derivative of it."""
+    """Run the step's call with its live values as fresh leaves, and keep PyTorch's derivative of it."""
     with torch.enable_grad():
         aliases = {value: value.tensor.detach().requires_grad_() for value in step.inputs if value.is_live}
         result = step.again(

@@ -1,4 +1,4 @@
-"""Token ids, followed through a model to where they are looked up; the vectors found there are what is explained."""
+"""Follows token ids through a model to the embedding that looks them up; the vectors found there are explained."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,7 +15,7 @@ from whence.trees import tensors_of
 class Origin(NamedTuple):
     """Where the ids of a tensor came from: the number of the input, and each id's place in it.
 
-    A place is −1 for an id that is not the input's. `places` is None where they are not known: the ids were computed with.
+    A place is −1 for an id that is not from the input. `places` is None if the ids were changed by a computation.
     """
 
     tensor: Tensor  # kept alive, so that no other tensor gets its id()
@@ -24,17 +24,17 @@ class Origin(NamedTuple):
 
 
 class Ids:
-    """Follows the token ids of one call. `found` gets the vectors of an input when they are first looked up.
+    """Follows the token ids of one call. `found` is called with the vectors of an input when they are first looked up.
 
-    It returns the tensor to go on with: the same vectors as the leaf of a record or of a graph, or others in their place.
+    It returns the tensor that the model continues with: the vectors as a leaf of a record or graph, or a replacement.
     """
 
     def __init__(
         self, ids: Sequence[Tensor | None], found: Callable[[int, Tensor], Tensor], *, wanted: Tensor | None = None
     ) -> None:
         self.ids, self._found, self._wanted = ids, found, wanted
-        self.tables: list[list[Tensor]] = [[] for _ in ids]  # those that the ids of each input were looked up in
-        self.owners: list[Tensor | None] = [None] * len(ids)  # the sample number of each row, where bags tell
+        self.tables: list[list[Tensor]] = [[] for _ in ids]  # the tables that the ids of each input were looked up in
+        self.owners: list[Tensor | None] = [None] * len(ids)  # the sample number of each row, for embedding bags
         self._vectors: list[Tensor | None] = [None] * len(ids)
         self._originals = [None if each is None else each.detach().clone() for each in ids]
         self.origins: dict[int, Origin] = {}  # by id() of a tensor of ids
@@ -51,14 +51,14 @@ class Ids:
     def requested(
         self, operation: Operation, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> LookUp | None:
-        """The look-up of followed ids that a call is, if it is one."""
+        """The look-up that a call makes, if it looks up followed ids."""
         look_up = None if operation.look_up is None else operation.look_up(function, args, kwargs)
         return None if look_up is None or self.origin_of(look_up.ids) is None else look_up
 
     def answer(self, look_up: LookUp, recorded: AbstractContextManager[Any] | None = None) -> Tensor:
-        """What a look-up gives: the explained vectors in the order of the ids, or plain rows of a table that is not wanted.
+        """The result of a look-up: explained vectors in the order of the ids, or plain rows if the table is not explained.
 
-        Whatever is done with explained vectors is done in the context `recorded`.
+        Operations on explained vectors run in the context `recorded`.
         """
         origin = self.origin_of(look_up.ids)
         assert origin is not None
@@ -87,7 +87,7 @@ class Ids:
             return look_up.finish(found if others is None else torch.where(is_own.unsqueeze(-1), found, others))
 
     def _is_explained(self, table: Tensor, number: int) -> bool:
-        """Whether a table is the one that is explained: the first that was met; all are noted."""
+        """Whether a table is the explained one, which is the first that is used; every table is noted."""
         known = self.tables[number]
         if not any(is_same_table(table, each) for each in known):
             known.append(table)
@@ -125,7 +125,7 @@ def _only_moves(operation: Operation) -> bool:
 
 
 def _are_at(places: Tensor, ids: Tensor, original: Tensor) -> bool:
-    """Whether ids are still those of the input that stand at their places; a model may have written over them."""
+    """Whether ids still equal the input's ids at their places; a model may have overwritten them."""
     return bool(((ids == original.reshape(-1)[places.clamp(min=0)]) | (places < 0)).all())
 
 
@@ -136,7 +136,7 @@ def _in_order(vectors: Tensor, places: Tensor) -> Tensor:
 
 
 def is_same_table(one: Tensor, other: Tensor) -> bool:
-    """Whether two weights are the same rows; a parametrised one is made anew for each call, and known by its numbers."""
+    """Whether two weights are the same table; parametrised ones are recomputed for each call, so numbers are compared."""
     if one.shape != other.shape or one.dtype != other.dtype or one.device != other.device:
         return False
     is_made = not isinstance(one, nn.Parameter) and not isinstance(other, nn.Parameter)

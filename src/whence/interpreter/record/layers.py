@@ -1,4 +1,4 @@
-"""The dotted name of the layer that is running, without touching the model: hooks of PyTorch's own, global and temporary."""
+"""The dotted name of the running layer, found with PyTorch's global module hooks, which are set for one call only."""
 
 import threading
 from collections.abc import Callable, Generator
@@ -16,7 +16,7 @@ from torch.nn.modules.module import (
 
 
 def leave(result: Any) -> Any:
-    """A layer's result as it is."""
+    """Return a layer's result unchanged."""
     return result
 
 
@@ -24,7 +24,7 @@ class Layers:
     """A stack of the running layers' names: the last of `running` is the innermost one, "" the model itself."""
 
     def __init__(self, model: nn.Module, *, kept: str | None = None) -> None:
-        self.outputs: list[Any] = []  # what the layer named `kept` gave, call by call, as `snapshot` shows it
+        self.outputs: list[Any] = []  # what the layer named `kept` returned, call by call, after `snapshot`
         self.snapshot: Callable[[Any], Any] = leave
         self._kept = next((module for name, module in model.named_modules() if kept is not None and name == kept), None)
         self._names = {id(module): name for name, module in model.named_modules()}
@@ -47,7 +47,7 @@ class Layers:
             self._unhook()
 
     def _unhook(self) -> None:
-        """Take this record's hooks away; found by what they call, since an interrupt can come before a handle is kept."""
+        """Remove this record's hooks, found by the functions they call: an interrupt can come before a handle is kept."""
         kept = [] if self._kept is None else [self._kept._forward_hooks]
         for hooks in (_global_forward_pre_hooks, _global_forward_hooks, *kept):
             for key in [key for key, hook in list(hooks.items()) if hook in (self._enter, self._leave, self._keep)]:

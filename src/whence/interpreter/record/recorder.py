@@ -1,4 +1,4 @@
-"""Intercepts every torch call of a module and puts it on the record under its rule; no mathematics here."""
+"""Intercepts every torch call of a module and records it with its rule; no mathematics here."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -37,12 +37,12 @@ class Recorder(TorchFunctionMode):
         self._layers, self._table = layers, table
         self._parameters = {id(parameter) for parameter in model.parameters()}  # the model keeps them alive
         self._trained = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()} - {0}
-        # Every tensor on the record is kept alive here, so an id stays its own; storages tell of aliases not on the record.
+        # Tensors on the record are kept alive here, so no id() is reused; storages reveal aliases that are not on the record.
         self._values: dict[int, tuple[Tensor, Value]] = {}
         self._storages: dict[int, list[int]] = {}
         self._changed: dict[int, Tensor] = {}  # by storage, the tensor through which it was changed last
-        self._stale: dict[int, tuple[Tensor, Value, Tensor]] = {}  # out of date since another tensor was changed
-        self.ids: Ids | None = None  # follows the inputs that are token ids, where there are any
+        self._stale: dict[int, tuple[Tensor, Value, Tensor]] = {}  # out of date: the memory was changed through another tensor
+        self.ids: Ids | None = None  # follows the token ids among the inputs, if there are any
         for leaf in self.trace.leaves:
             if leaf.tensor.is_floating_point():
                 self._keep(leaf.tensor, leaf)
@@ -54,12 +54,12 @@ class Recorder(TorchFunctionMode):
         return vectors
 
     def value_of(self, tensor: Any) -> Value | None:
-        """The value on the record that a tensor is, if it is one."""
+        """The value of a tensor that is on the record; None for anything else."""
         entry = self._values.get(id(tensor))
         return entry[1] if entry is not None and entry[0] is tensor else None
 
     def snapshot(self, result: Any) -> Any:
-        """A layer's result with every tensor on the record as its value, whatever is written into it later."""
+        """A layer's result with every tensor on the record replaced by its value, so that later writes do not change it."""
         return mapped(lambda leaf: self.value_of(leaf) or leaf, result)
 
     def is_trained(self, tensor: Any) -> bool:
@@ -76,7 +76,7 @@ class Recorder(TorchFunctionMode):
         except WhenceError:
             raise
         except Exception as error:
-            func(*args, **(kwargs or {}))  # where the call itself is wrong, it says so here, in its own words
+            func(*args, **(kwargs or {}))  # if the call itself is wrong, PyTorch raises its own error here
             raise self._unfollowed(func, leaves_of((args, kwargs or {})), error) from error
 
     def _unfollowed(self, func: Function, leaves: Sequence[object], error: Exception) -> NoRuleError:
@@ -92,7 +92,7 @@ class Recorder(TorchFunctionMode):
         )
 
     def _follow(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a call and put it on the record, if it has anything to do with the explained inputs."""
+        """Make a call, and record it if it concerns the explained inputs."""
         operation, is_in_place = self._table.spelling(func)
         if operation.reads == "form":
             return func(*args, **kwargs)
@@ -139,14 +139,14 @@ class Recorder(TorchFunctionMode):
         return result
 
     def _apart(self, operation: Operation, args: Sequence[Any]) -> Function | None:
-        """A call on two live factors as products of single numbers, where the product rule has to see them."""
+        """A function that splits the call into elementwise products, if the product rule needs that."""
         if operation.apart is None:
             return None
         values = [self.value_of(tensor) for tensor in tensors_of(tuple(args))]
         return operation.apart([value is not None and value.is_live for value in values], self.product)
 
     def _feeds_constants(self, operation: Operation, tensors: Sequence[Tensor]) -> bool:
-        """Whether constants go through weights here: an initial state on its way into a sum, which counts in its fan-in."""
+        """Whether constants pass through weights here: an initial state that goes into a sum counts in its fan-in."""
         if operation.weighs != "trained":
             return operation.weighs == "always"
         return sorted(self.is_trained(tensor) for tensor in tensors if tensor.is_floating_point()) == [False, True]
@@ -191,7 +191,7 @@ class Recorder(TorchFunctionMode):
         return self._recorded(step, result)
 
     def _kept(self, leaf: Any) -> Any:
-        """An argument as the record keeps it: a value, or a constant as it is now, whatever is written into it later."""
+        """An argument as the record keeps it: its value, or a copy of a constant, so that later writes do not change it."""
         if not isinstance(leaf, Tensor):
             return leaf
         return self.value_of(leaf) or (leaf if self.is_trained(leaf) else leaf.detach().clone())
@@ -205,7 +205,7 @@ class Recorder(TorchFunctionMode):
             return Unruled(str(reason))
 
     def _recorded(self, step: Step, result: Any) -> Any:
-        """Put a step's result on the record, and give the model plain tensors of it."""
+        """Put a step's result on the record, and return it as plain tensors."""
         is_live = any(value.is_live for value in step.inputs)
         is_gate, in_sum = step.rule.is_gate(step), step.rule.continues_sum(step)
         plain: list[Any] = [result] if isinstance(result, Tensor) else leaves_of(result)
@@ -216,19 +216,19 @@ class Recorder(TorchFunctionMode):
                 outputs.append(Value(plain[n], step, is_live, is_gate, in_sum))
                 self._keep(plain[n], outputs[-1])
         step.outputs = tuple(outputs)
-        if outputs:  # whole numbers are choices, not values
+        if outputs:  # whole numbers carry no relevance
             self.trace.steps.append(step)
         return plain[0] if isinstance(result, Tensor) else rebuilt(result, plain)
 
     def _in_place(self, operation: Operation, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The same call out of place, then its result written over its first argument, which takes its place on record."""
+        """Record the call out of place, then copy its result into the first argument, which stands for it from then on."""
         target = args[0]
         contents = [self.value_of(leaf) for leaf in leaves_of((args[1:], kwargs)) if isinstance(leaf, Tensor)]
         is_live = any(value is not None and value.is_live for value in (self.value_of(target), *contents))
         if not is_live or (operation.erases and not any(contents)):
             if self._is_part(target):
                 raise no_rule(func, self._layers.running[-1], "it changes part of a tensor in place; use y[...] = 0 or a copy")
-            self._forget_aliases(target)  # nothing but constants in it from now on
+            self._forget_aliases(target)  # from now on it holds only constants
             del self._storages[target.untyped_storage().data_ptr()]
             return func(*args, **kwargs)
         function = func if kwargs.get("inplace") else operation.out_of_place or getattr(Tensor, operation.name, None)
@@ -259,7 +259,7 @@ class Recorder(TorchFunctionMode):
         return any(value.is_live and tensor.numel() > target.numel() for tensor, value in entries)
 
     def _forget_aliases(self, target: Tensor) -> None:
-        """Before a tensor is written over, keep the old numbers of all values in its memory, and mark its views as stale."""
+        """Before a tensor is overwritten, copy the values that share its memory, and mark its views as stale."""
         storage = target.untyped_storage().data_ptr()
         for key in self._storages.get(storage, []):
             tensor, value = self._values.pop(key, (target, None))
@@ -270,7 +270,7 @@ class Recorder(TorchFunctionMode):
         self._storages[storage] = []
 
     def _restore(self, target: Tensor, index: Any, content: Any) -> None:
-        """`y[i] *= 2` changes the view y[i] and then puts it into y, so y is not stale but about to be up to date again."""
+        """After `y[i] *= 2`, which changes the view y[i] and then assigns it to y[i], y is up to date and no longer stale."""
         tensor, value, changed = self._stale.get(id(target), (None, None, None))
         if self.value_of(target) is not None or not isinstance(content, Tensor) or not _is_same_view(target[index], content):
             return
@@ -280,7 +280,7 @@ class Recorder(TorchFunctionMode):
             self._values[id(target)] = target, Value(target.detach().clone(), is_live=False)  # a constant until now
 
     def _refuse_stale(self, func: Function, tensors: Sequence[Tensor]) -> None:
-        """A tensor that shares memory with the record but is not on it shows numbers that changed in place."""
+        """Refuse a tensor that shares memory with the record but is not on it: it was changed in place through another."""
         strangers = (t for t in tensors if id(t) not in self._parameters and self.value_of(t) is None)
         unknown = (t for t in strangers if t.is_floating_point() and t.numel())
         if any(tensor.untyped_storage().data_ptr() in self._storages for tensor in unknown):
@@ -298,5 +298,5 @@ class Recorder(TorchFunctionMode):
 
 
 def _is_same_view(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are the same numbers in the same memory."""
+    """Whether two tensors are the same view of the same memory."""
     return one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()

@@ -1,4 +1,4 @@
-"""Calls through which relevance cannot pass, and what is said about them."""
+"""Calls that relevance cannot pass through, and their errors."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,11 +12,11 @@ from whence.interpreter.record.step import Owners, Rule, Step, Value
 
 
 class NoRule(Exception):  # noqa: N818 - the public one is NoRuleError
-    """Why a call has no rule; whoever knows the call's name and layer makes a `NoRuleError` of it."""
+    """Why a call has no rule; becomes a `NoRuleError` where the call's name and layer are known."""
 
 
 class Refused(NoRule):
-    """A call that spoils the explanation even where no relevance passes through it."""
+    """A call that makes the explanation wrong even if no relevance passes through it."""
 
 
 class Unruled(Rule):
@@ -48,12 +48,12 @@ def place(layer: str) -> str:
 
 
 def unforeseen(step: Step, error: RuntimeError) -> RuntimeError:
-    """An error on the way back as one that names the call; our own errors, and those of a user's rule, stay as they are."""
+    """Turn an error of the backward pass into one that names the call; our own errors and those of users' rules stay."""
     if isinstance(error, WhenceError) or step.rule.is_users:
         return error
     return no_rule(step.function, step.layer, f"relevance could not be handed back through it ({first_line(error)})")
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, in one line."""
+    """The first line of an error's message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

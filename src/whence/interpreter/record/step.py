@@ -1,11 +1,12 @@
-"""What a record consists of: values, the steps that made them, and the rule that each step falls under.
+"""What a record consists of: values, the steps that made them, and the rule of each step.
 
-A step keeps its call with every recorded tensor replaced by its `Value`, so that the same call can be made again on
-stand-ins of the same shape (fan-ins, biases, sample numbers).
+A step keeps its call with every recorded tensor replaced by its `Value`, so that the call can be repeated with other
+tensors of the same shape (fan-ins, biases, sample numbers).
 
-Two currencies travel back. Between neurons it is relevance `r`. Inside one weighted sum, which may be spelled as many
-calls, it is the pair `q` (relevance per unit of the sum, so a term with value v earns v·q) and `s` (the equal share of the
-stabiliser and of δ·bias that each of the sum's N lower neurons gets). All carry a leading axis K, one entry per target.
+The backward pass hands back two kinds of amounts. Between neurons it is relevance `r`. Inside one weighted sum, which may
+be computed by many calls, it is the pair `q` (relevance per unit of the sum: a term with value v gets v·q) and `s` (the
+equal share of the stabiliser and of δ·bias that each of the sum's N lower neurons gets). All have a leading axis K, one
+entry per target.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,9 +27,9 @@ FanIn = float | Tensor
 class Value:
     """A tensor on the record.
 
-    `is_live`: it depends on an explained input; a value that is not live stems from constants alone (an initial state).
-    `is_gate`: it opens or closes (out of a sigmoid, one minus it, or a softmax).
-    `in_sum`: it is a piece of a weighted sum that may still be added to, so its relevance may arrive per unit of that sum.
+    `is_live`: it depends on an explained input; any other value is computed from constants alone (an initial state).
+    `is_gate`: it opens or closes what it is multiplied with (the result of a sigmoid, one minus it, or a softmax).
+    `in_sum`: it is part of an open sum, a weighted sum that may still be added to; relevance may arrive as `q` and `s`.
     """
 
     tensor: Tensor
@@ -40,7 +41,7 @@ class Value:
 
 @dataclass(eq=False, slots=True)
 class Step:
-    """One call the module made: the rule it falls under, its arguments, and the layer that made it."""
+    """One call that the module made: its rule, its arguments, and the layer that made it."""
 
     rule: "Rule"
     name: str
@@ -50,12 +51,12 @@ class Step:
     leaves: Sequence[Any]  # of the arguments, in order
     inputs: tuple[Value, ...] = ()
     outputs: tuple[Value, ...] = ()  # the floating-point tensors of the result
-    saved: Any = None  # what the rule keeps for the way back
+    saved: Any = None  # what the rule keeps for the backward pass
     product: Product = "all"  # the rule that products follow
     is_trained: Callable[[object], bool] = bool  # whether a tensor is a parameter of the model
 
     def again(self, stand_in: Callable[[Value], Any], constant: Callable[[Tensor], Any] | None = None) -> Any:
-        """Make the call again with stand-ins for its values and, where given, for its constant float tensors."""
+        """Repeat the call with stand-ins for its values and, if `constant` is given, for its constant float tensors."""
 
         def replaced(leaf: object) -> object:
             if isinstance(leaf, Value):
@@ -85,7 +86,7 @@ class Trace:
 
 
 class MixedSamplesError(Exception):
-    """A step made one element out of two samples, so these are not samples."""
+    """A step computed one element from two samples, so they are not separate samples."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
@@ -97,7 +98,7 @@ class Owners(dict[Value, Tensor]):
     count = 0
 
     def agreed(self, step: Step, owners: Sequence[Tensor]) -> Tensor:
-        """The common owner of operands that are combined element by element; a constant goes along with the others."""
+        """The common owner of operands that are combined elementwise; constants (0) take the owner of the others."""
         joint = owners[0]
         for other in owners[1:]:
             first, second = torch.broadcast_tensors(joint, other)
@@ -110,7 +111,7 @@ class Owners(dict[Value, Tensor]):
         """The common owner along `axes`, which are kept with size 1."""
         if not axes or owner.numel() == 0:
             return owner
-        if all(owner.stride(axis) == 0 for axis in axes):  # the same number repeated: nothing to compare
+        if all(owner.stride(axis) == 0 for axis in axes):  # an expanded tensor repeats one number: nothing to compare
             for axis in axes:
                 owner = owner.narrow(axis, 0, 1)
             return owner
@@ -129,7 +130,7 @@ class Arriving(NamedTuple):
 
 
 class Back(Protocol):
-    """What a rule can ask of the way back. `direction` and `memory` concern recurrent layers alone."""
+    """What a rule can use of the backward pass. `direction` and `memory` are for recurrent layers only."""
 
     rules: Rules
     biases: dict[Value, Tensor | None]
@@ -147,15 +148,15 @@ class Back(Protocol):
         ...
 
     def absorb_columns(self, step: Step, kind: str, amount: Tensor, value: Value, *, part: str = "") -> None:
-        """Enter an amount (K, n) that lies along the second last axis of a value (..., n, ·)."""
+        """Enter an amount (K, n) that lies along the second-to-last axis of a value (..., n, ·)."""
         ...
 
     def unfinished(self, step: Step, value: Value, arriving: Arriving | None) -> tuple[Tensor, Tensor | None]:
-        """The coefficient q and the share s of a sum, also for what took it as a finished neuron."""
+        """The coefficient q and share s of an open sum; relevance that arrived at it as a finished neuron is converted."""
         ...
 
     def held(self, value: Value, arriving: Arriving) -> Tensor:
-        """The relevance that what arrived at a value stands for."""
+        """What arrived at a value, as relevance."""
         ...
 
     def adopt(self, term: Value, total: Value) -> None:
@@ -163,7 +164,7 @@ class Back(Protocol):
         ...
 
     def wants_sums(self, value: Value) -> bool:
-        """Whether only the sum over a value's last axis is asked for."""
+        """Whether only sums over a value's last axis are needed."""
         ...
 
     def remember(self, step: Step, amount: Tensor, value: Value, *, part: str) -> None:
@@ -174,13 +175,13 @@ class Back(Protocol):
 class Rule:
     """One kind of call. The defaults are those of an elementwise operation that ends a sum (an activation, a product)."""
 
-    in_sum = False  # whether the result is part of a sum that may still be added to
+    in_sum = False  # whether the result is part of an open sum
     is_users = False  # whether a user wrote it
-    moves = False  # whether every number of the result is one of the inputs' or a constant
-    rearranges = False  # whether it moves numbers by their places alone, not by their size, and adds none of its own
-    casts = False  # whether it changes precision or device alone
+    moves = False  # whether every element of the result is an element of the inputs or a constant
+    rearranges = False  # whether it moves elements by position, not by value, and adds none of its own
+    casts = False  # whether it only changes precision or device
     multiplies = False  # whether it multiplies a gate with its source
-    combines = False  # whether the result is made of the inputs and of numbers by + − ×
+    combines = False  # whether it combines its inputs and numbers by + − ×
 
     def run(self, step: Step) -> Any:
         """Compute the call's result, keeping in `step.saved` what `hand_back` will need."""
@@ -191,17 +192,17 @@ class Rule:
         return False
 
     def continues_sum(self, step: Step) -> bool:
-        """Whether the result is a piece of a sum that may still be added to."""
+        """Whether the result is part of an open sum."""
         return self.in_sum
 
     def moves_rows(self, step: Step) -> bool:
-        """Whether it moves whole rows, the last axis untouched, so that sums over that axis can go back through it too."""
+        """Whether it moves whole rows and leaves the last axis alone, so that sums over that axis can be handed back too."""
         return False
 
     def squashed_by(self, step: Step, later: "Iterable[Rule]") -> str:
-        """What scores go through here at the model's end, such as a sigmoid; "" where it is not the end.
+        """The name of the function, such as sigmoid, if it squashes the scores at the end of the model; "" otherwise.
 
-        `later` are the rules of the steps behind it.
+        `later` are the rules of the steps after it.
         """
         return ""
 
@@ -227,4 +228,4 @@ class Rule:
         raise NotImplementedError
 
     def release(self, step: Step) -> None:
-        """Give up what a step keeps that others can use."""
+        """Give back buffers of the step that later calls can reuse."""

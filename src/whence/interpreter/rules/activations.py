@@ -12,8 +12,8 @@ from whence.interpreter.record.step import Arriving, Back, Owners, Rule, Step, V
 class Activation(Rule):
     """An elementwise function of a neuron.
 
-    `gate`: whether the result is a gate; one that is made of a gate alone is a gate in any case. `squashes`: whether, as a
-    model's last step, it changes the sign of negative scores, and with it that of all relevance.
+    `gate`: whether the result is a gate; a function of a gate always is. `squashes`: whether it changes the sign of some
+    scores, and so of their relevance; as a model's last step it is refused.
     """
 
     def __init__(self, *, gate: bool | Callable[[Step], bool] = False, squashes: bool = False) -> None:
@@ -44,16 +44,16 @@ def is_unit(step: Step) -> bool:
 
 
 def is_exponent_of_gates(step: Step) -> bool:
-    """Whether the exponent is a sum of gates and numbers alone, also a negative one: exp(−c · g)."""
+    """Whether the exponent consists of gates and numbers only, as in exp(−c · g)."""
     made = step.inputs[0].step
     return made is not None and made.rule.combines and all(each.is_gate for each in made.inputs)
 
 
 class Rescaling(Activation):
-    """An elementwise function that is no neuron's activation, but that gates and normalisers are made with: exp, 1 / z, √z.
+    """An elementwise function that is not an activation, but is used to compute gates and normalisers: exp, 1 / z, √z.
 
-    Relevance passes through one only under a product rule that gives gates relevance; through one that `is_for_gates`, only
-    where its input is a gate.
+    Relevance passes through it if its input is a gate, or, unless it `is_for_gates`, under a product rule that gives gates
+    relevance.
     """
 
     def __init__(
@@ -69,9 +69,10 @@ class Rescaling(Activation):
 
 
 class Softmax(Rule):
-    """Weights that sum to one: a gate, as attention uses it.
+    """Weights that sum to one: a gate, as in attention.
 
-    Under a product rule that gives gates relevance, it passes to the scores; that of a softmax the model ends in has no rule.
+    Under a product rule that gives gates relevance, the softmax passes it on to its input. As a model's last step it has no
+    rule.
     """
 
     def __init__(self, *, is_log: bool = False) -> None:
@@ -94,7 +95,7 @@ class Softmax(Rule):
 
 
 class RunningProduct(Rule):
-    """Gates multiplied together: a gate again. Relevance does not go on from it."""
+    """A product of many gates, which is a gate again. Relevance does not pass through it."""
 
     def is_gate(self, step: Step) -> bool:
         return step.inputs[0].is_gate
@@ -103,5 +104,5 @@ class RunningProduct(Rule):
         raise NoRule("many factors are multiplied at once, and none of them is the source")
 
     def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
-        # a gate's owners are never asked for
+        # the owners of a gate are never needed
         return [torch.zeros_like(value.tensor, dtype=torch.float64) for value in step.outputs]

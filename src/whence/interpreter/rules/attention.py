@@ -1,4 +1,4 @@
-"""Attention in parts that have rules of their own: the weights out of the softmax are gates, the values their sources."""
+"""Attention, written as calls that have rules: the softmax weights are gates, the values their sources."""
 
 import math
 from typing import Any

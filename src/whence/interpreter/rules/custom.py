@@ -15,7 +15,7 @@ from whence.trees import rebuilt
 
 
 class Call(NamedTuple):
-    """What a rule of the user's sees of a call: the function, its arguments and its result, all as plain tensors."""
+    """What a user's rule sees of a call: the function, its arguments and its result, all as plain tensors."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -42,7 +42,7 @@ class Custom(Rule):
         return result
 
     def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
-        """By trying: an output belongs to the sample it changes with."""
+        """Found by derivative: an output belongs to the sample that changes it."""
         _, graph = graph_of(step)
         live = [value for value in step.inputs if value.is_live]
         found = [torch.zeros_like(value.tensor, dtype=torch.float64) for value in step.outputs]
@@ -93,7 +93,7 @@ def handles(*functions: Callable[..., Any]) -> Callable[[CustomRule], CustomRule
 
     for function in functions:
         if not callable(function) or isinstance(function, type):
-            raise InputError(f"{function!r} is no torch function; name one such as torch.cumsum")
+            raise InputError(f"{function!r} is not a torch function; name one such as torch.cumsum")
 
     def register(rule: CustomRule) -> CustomRule:
         for function in functions:

@@ -1,4 +1,4 @@
-"""Products: which factor is the gate and which the source, decided by where the factors came from, or by the user's word."""
+"""Products: which factor is the gate and which the source, decided by the call that made each factor, or by the user."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from whence.interpreter.rules.routing import Routing
 
 
 class GatedProduct(Rule):
-    """gate ⊙ source: by the paper's rule the source takes all the relevance, by the others each factor its part."""
+    """gate ⊙ source: the paper's rule gives all relevance to the source, the other rules give a part to each factor."""
 
     multiplies = combines = True
 
@@ -105,9 +105,9 @@ class Marked(Routing):
 
 
 def gate(tensor: Tensor) -> Tensor:
-    """Mark a tensor as the gate of the products it goes into; the same tensor is returned, and the model computes the same.
+    """Mark a tensor as the gate of the products it is used in. It is returned unchanged, so the model computes the same.
 
-    Use it where a factor does not come out of a sigmoid or softmax, so that the gate cannot be told from the source:
+    Use it for a gate that is not recognised, because it is not the result of a sigmoid or softmax:
 
         state = whence.gate(torch.exp(step * a)) * state + whence.gate(step * b) * x
     """
@@ -119,7 +119,7 @@ def gate(tensor: Tensor) -> Tensor:
 
 
 def matrix_product(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b as products and sums of single numbers, where both factors take part in the relevance."""
+    """a @ b as elementwise products and sums, for rules that give relevance to both factors."""
     rows, columns = a if a.dim() > 1 else a[None], b if b.dim() > 1 else b[:, None]
     found = (rows.unsqueeze(-1) * columns.unsqueeze(-3)).sum(-2)
     found = found if b.dim() > 1 else found.squeeze(-1)
@@ -127,7 +127,7 @@ def matrix_product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def einsum_product(equation: str, *operands: Any) -> Tensor:
-    """An einsum of two operands as products and sums of single numbers."""
+    """An einsum of two operands as elementwise products and sums."""
     operands = tuple(operands[0]) if len(operands) == 1 else operands
     if len(operands) != 2:
         raise NoRule(f"an einsum of {len(operands)} operands is not one product; write it as products of two")
@@ -156,17 +156,17 @@ def quotient(a: Any, b: Tensor, *, rounding_mode: str | None = None) -> Tensor:
 
 
 def quotient_apart(live: Sequence[bool], product: Product) -> Callable[..., Tensor] | None:
-    """A division by something live is a product with its reciprocal."""
+    """Splits a division by a live tensor into a product with its reciprocal."""
     return quotient if list(live[1:2]) == [True] else None
 
 
 def matrix_product_apart(live: Sequence[bool], product: Product) -> Callable[..., Tensor] | None:
-    """A matrix product of two live factors, where both of them get relevance."""
+    """Splits a matrix product of two live factors, if both get relevance."""
     return matrix_product if product != "all" and list(live).count(True) > 1 else None
 
 
 def turned_matrix_product_apart(live: Sequence[bool], product: Product) -> Callable[..., Tensor] | None:
-    """The same for `Tensor.__rmatmul__`, which is given its right factor first."""
+    """The same for `Tensor.__rmatmul__`, which gets its right factor first."""
     return (lambda a, b: matrix_product(b, a)) if matrix_product_apart(live, product) else None
 
 

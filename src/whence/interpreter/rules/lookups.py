@@ -1,4 +1,4 @@
-"""Look-ups of token ids, read from the call: which argument is the ids, which the table, and what is made of the rows."""
+"""Look-ups of token ids, read from a call: which argument holds the ids, which the table, and how rows become the result."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -50,7 +50,7 @@ def indexed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping
 
 
 def _rows(given: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:
-    """The rows of a table, cut to its largest norm where it has one; PyTorch does that in the table, here it stays as it is."""
+    """The rows of a table, clipped to `max_norm` if it is given; unlike PyTorch, this does not change the table in place."""
     table, largest, norm = given["weight"], given.get("max_norm"), given.get("norm_type", 2.0)
 
     def rows(ids: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ def bagged(
     padding: int | None,
     includes_last: bool,
 ) -> Tensor:
-    """What a bag makes of its tokens' vectors: their sum, mean or maximum, without those of the padding."""
+    """The sum, mean or maximum of each bag's token vectors, without padding."""
     if weights is not None:
         rows = rows * weights[..., None]
     kept = torch.ones_like(ids, dtype=torch.bool) if padding is None else ids != padding

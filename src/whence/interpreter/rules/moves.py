@@ -1,7 +1,7 @@
-"""The way back through the commonest calls that move numbers, written out; the others use PyTorch's derivative.
+"""Hand-written backward passes for the most common calls that move numbers; the others use PyTorch's derivative.
 
 Each function gets the call's arguments. It returns a function from the relevance of the result (K, *shape) to that of every
-input tensor in order, or None where the call has a form that it does not know.
+input tensor in order, or None if it does not support these arguments.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ Carry = Callable[[Tensor], Sequence[Tensor]]
 
 
 def reshaped(x: Any, *form: Any, **more: Any) -> Carry | None:
-    """A call that leaves every number in its place among the others."""
+    """A call that keeps the order of the elements."""
     return (lambda r: [r.reshape(len(r), *x.tensor.shape)]) if isinstance(x, Value) else None
 
 
@@ -30,7 +30,7 @@ def transposed(x: Any, a: Any, b: Any) -> Carry | None:
 
 
 def joined(parts: Any, dim: Any = 0) -> Carry | None:
-    """Tensors one behind the other."""
+    """Tensors joined along an axis."""
     if not isinstance(parts, (list, tuple)) or len({id(part) for part in parts}) < len(parts):
         return None
     if not all(isinstance(part, Value) and part.tensor.dim() == parts[0].tensor.dim() for part in parts):
@@ -40,7 +40,7 @@ def joined(parts: Any, dim: Any = 0) -> Carry | None:
 
 
 def picked(x: Any, index: Any) -> Carry | None:
-    """A part that whole numbers and slices name."""
+    """A part of a tensor, indexed by integers and slices."""
     names = index if isinstance(index, tuple) else (index,)
     if not isinstance(x, Value) or not all(type(name) in (int, slice, type(None), type(...)) for name in names):
         return None
@@ -54,7 +54,7 @@ def picked(x: Any, index: Any) -> Carry | None:
 
 
 def selected(x: Any, dim: Any, index: Any) -> Carry | None:
-    """Rows by number, each as often as it is named."""
+    """Rows picked by index; a row may be picked several times."""
     if not (isinstance(x, Value) and isinstance(dim, int) and isinstance(index, Tensor) and x.tensor.dim() > 0):
         return None
     axis = dim % x.tensor.dim() + 1
@@ -83,7 +83,7 @@ def packed(x: Any, lengths: Any, batch_first: Any) -> Carry | None:
 
 
 def leaves_last_axis(step: Step) -> bool:
-    """Whether index_select picks along another axis than the last."""
+    """Whether index_select picks along an axis other than the last."""
     x, *rest = step.arguments[0]
     return isinstance(x, Value) and x.tensor.dim() > 0 and len(rest) == 2 and rest[0] % x.tensor.dim() != x.tensor.dim() - 1
 
@@ -94,5 +94,5 @@ def always(step: Step) -> bool:
 
 
 def cast(x: Any, *kind: Any, **more: Any) -> Carry | None:
-    """Another precision or device: relevance keeps the precision that it came in."""
+    """A change of precision or device; relevance keeps the precision it arrived in."""
     return (lambda r: [r.to(x.tensor.device)]) if isinstance(x, Value) else None

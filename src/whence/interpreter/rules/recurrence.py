@@ -16,7 +16,7 @@ from whence.recurrent.weights import Weights, by_layer
 
 
 class RecurrentCall(NamedTuple):
-    """A recurrent call, over a sequence or of a single cell. `to_steps` brings its input to (T, B, E), `from_steps` back."""
+    """A call of a recurrent layer or cell. `to_steps` converts its input to (T, B, E), `from_steps` converts back."""
 
     data: Any
     states: tuple[Any, ...]  # (layers · directions, B, ·) each; without the first axis for a single cell
@@ -32,7 +32,7 @@ class RecurrentCall(NamedTuple):
         return len(self.layers[0])
 
     def boundaries(self, carried: Sequence[Tensor], direction: int) -> Tensor:
-        """The relevance (K, T + 1, B, ·) of each state before every step a direction takes, as (K, B, T + 1) over the words."""
+        """Sum the relevance (K, T + 1, B, ·) that a direction's states carry to (K, B, T + 1), in the order of the input."""
         total = torch.stack([each.sum(-1) for each in carried]).sum(0).transpose(1, 2)
         steps = total.shape[-1] - 1
         ends = torch.full((total.shape[1],), steps, device=total.device) if self.lengths is None else self.lengths

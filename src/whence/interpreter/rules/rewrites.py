@@ -1,4 +1,4 @@
-"""Calls made again in parts that have rules of their own."""
+"""Torch functions rewritten as calls that have rules."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ def add_elementwise_product(input: Tensor, a: Tensor, b: Tensor, *, value: float
 
 
 def interpolate(start: Tensor, end: Tensor, weight: Any) -> Tensor:
-    """torch.lerp, with the weight as a gate's two sides."""
+    """torch.lerp as two products, since the weight may be a gate."""
     return (1 - weight) * start + weight * end
 
 
@@ -52,7 +52,7 @@ def sigmoid(tensor: Tensor) -> Tensor:
 
 
 def detach(tensor: Tensor) -> Tensor:
-    """Tensor.detach and Tensor.data: for relevance, the same tensor."""
+    """Tensor.detach and Tensor.data; relevance passes through them."""
     return tensor.view(tensor.shape)
 
 

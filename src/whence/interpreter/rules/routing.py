@@ -15,11 +15,11 @@ from whence.trees import floats_of
 
 
 class Routing(Rule):
-    """A call that copies, drops and rearranges elements. What lands on a constant is absorbed there.
+    """A call that copies, drops and rearranges elements. Relevance that reaches a constant is absorbed.
 
-    `back`: its way back, where that is written out in `moves`. `fills`: it puts numbers of its own where nothing was moved to.
-    `overwrites`: it writes elements into a tensor, where a later one can replace an earlier one. `casts`: it changes precision
-    or device alone. `moves_rows`: whether it moves whole rows, given the step.
+    `back`: its backward pass, if `moves` has one. `fills`: it fills places that nothing is moved to with numbers of its own.
+    `overwrites`: it writes elements into a tensor, where a later one can overwrite an earlier one. `casts`: it only changes
+    precision or device. `moves_rows`: whether it moves whole rows, given the step.
     """
 
     moves = True
@@ -46,13 +46,13 @@ class Routing(Rule):
         return result
 
     def _written_out(self, step: Step) -> Carry | None:
-        """How relevance goes back from the one result to the values it was made of, if that is written out."""
+        """The backward pass that `moves` has for this call, if there is one."""
         args, kwargs = step.arguments
         if self.back is None or not all(value.is_live for value in step.inputs):
             return None
         try:
             return self.back(*args, **kwargs)
-        except TypeError:  # spelled in another way
+        except TypeError:  # called with other arguments
             return None
 
     def moves_rows(self, step: Step) -> bool:
@@ -100,7 +100,7 @@ class Routing(Rule):
         )
 
     def _moved(self, step: Step, owners: Owners) -> list[Tensor]:
-        """The call made on the numbers of samples."""
+        """The call applied to sample numbers."""
         return _with_owners(step, lambda value: owners[value])
 
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
@@ -123,7 +123,7 @@ class Routing(Rule):
 
 
 class Pick(Routing):
-    """A call that picks elements by their size: not linear, so it ends the sums that it is given."""
+    """A call that picks elements by value. It is not linear, so open sums end here."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,14 +133,14 @@ class Pick(Routing):
         return False
 
     def _moved(self, step: Step, owners: Owners) -> list[Tensor]:
-        """A maximum over several samples picks the highest number of theirs, and of the negative ones the lowest."""
+        """Pick from sample numbers and from their negatives: over several samples, the two results differ."""
         highest = _with_owners(step, lambda value: owners[value].contiguous())  # PyTorch's median misreads expanded tensors
         lowest = _with_owners(step, lambda value: -owners[value])
         return [owners.agreed(step, [high, -low]) for high, low in zip(highest, lowest, strict=True)]
 
 
 class Placement(Routing):
-    """A call that puts elements into a tensor at given places. Adding them up there has no rule."""
+    """A call that writes elements to given places of a tensor. Adding to what is there has no rule."""
 
     def __init__(self, *, fills: bool = False, is_index_sized: bool = False) -> None:
         super().__init__(fills=fills, overwrites=True)
@@ -158,7 +158,7 @@ class Placement(Routing):
 
 
 class Dropout(Routing):
-    """Dropout is the identity while a model predicts. An active one gives another prediction each time, and is refused."""
+    """Dropout is the identity in evaluation mode. Active dropout changes the prediction with every call, and is refused."""
 
     def run(self, step: Step) -> Any:
         args, kwargs = step.arguments
@@ -169,7 +169,7 @@ class Dropout(Routing):
 
 
 def _with_owners(step: Step, owner: Callable[[Value], Tensor]) -> list[Tensor]:
-    """The call made on the sample numbers of its live values, and on 0 for every constant."""
+    """The call applied to the sample numbers of its live values, and to 0 for constants."""
     return floats_of(
         step.again(
             lambda value: owner(value) if value.is_live else torch.zeros_like(value.tensor).double(),
@@ -195,6 +195,6 @@ def loses_elements(step: Step) -> bool:
 
 
 def _less_fill(step: Step, filled: Any) -> list[Tensor]:
-    """What a call moved, without the numbers that it filled in itself."""
+    """What a call moved, without the numbers that it filled in."""
     fill = step.again(lambda value: torch.zeros_like(value.tensor), torch.zeros_like)
     return [each - own for each, own in zip(floats_of(filled), floats_of(fill), strict=True)]

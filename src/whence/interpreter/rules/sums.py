@@ -1,4 +1,4 @@
-"""Additions, which belong to the weighted sum they are part of: they hand on its coefficient q and share s unchanged."""
+"""Additions. They are part of a weighted sum, and hand on its coefficient q and share s unchanged."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -43,7 +43,7 @@ class Sum(Rule):
         return super().run(step)
 
     def is_gate(self, step: Step) -> bool:
-        """Made of gates and numbers alone, as 1 − g and f + i are, it stays one while it cannot turn negative."""
+        """A sum of gates and numbers only, such as 1 − g and f + i, is a gate if it cannot be negative."""
         lowest = 0.0
         for operand, scale in self.terms(step):
             if isinstance(operand, Tensor) or isinstance(scale, Tensor) or (isinstance(operand, Value) and not operand.is_gate):
@@ -119,7 +119,7 @@ class Reduction(Rule):
         return result
 
     def is_gate(self, step: Step) -> bool:
-        return step.inputs[0].is_gate  # as the sum of attention weights that they are divided by
+        return step.inputs[0].is_gate  # such as the sum that attention weights are divided by
 
     def _terms(self, step: Step) -> int:
         return step.inputs[0].tensor.numel() // max(step.outputs[0].tensor.numel(), 1)
@@ -169,7 +169,7 @@ class Cumulative(Reduction):
 
 
 def reduced_axes(step: Step, dimensions: int) -> Sequence[int]:
-    """The axes a sum or mean runs over: all of them unless it says which."""
+    """The axes of a sum or mean: all of them, unless the call names some."""
     args, kwargs = step.arguments
     given = kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else None))
     if given is None or given in ((), []):
@@ -183,7 +183,7 @@ def connected(scale: Tensor | float) -> Tensor | float:
 
 
 def finite(constant: Tensor | float) -> Tensor | float:
-    """A constant term with 0 in place of a mask's infinities: a sum that is infinite has no coefficient to share out."""
+    """A constant term with 0 in place of a mask's infinities: an infinite sum hands nothing back."""
     return constant.nan_to_num(0.0, 0.0, 0.0) if isinstance(constant, Tensor) and constant.is_floating_point() else constant
 
 

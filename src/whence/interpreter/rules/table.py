@@ -1,8 +1,8 @@
-"""The one table of torch functions: a line for each, with its rule and everything else that has to be known of it.
+"""The one table of torch functions: a line for each, with its rule and everything else that is known about it.
 
-A function without a line has no rule; relevance that would have to pass through it is refused. Names on one line are synonyms.
-A line holds for the function, for the tensor's method of that name, for its in-place form (with a trailing underscore) and for
-the `operators` named on it.
+A function without a line has no rule; an explanation that needs one raises. Names on one line are treated alike. A line
+applies to the function, to the tensor's method of that name, to its in-place form (with a trailing underscore) and to the
+`operators` named on it.
 """
 
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ TABLE = Table([
     line("prod cumprod", RunningProduct()),
     line("gate", gates.Marked()),
 
-    # Activations. A line such as the first is all that another elementwise activation needs.
+    # Activations. To add an elementwise activation, add a line like the first.
     line("tanh", Activation()),
     line("relu", Activation()),
     line("relu6", Activation()),
@@ -103,7 +103,7 @@ TABLE = Table([
     # Recurrent layers and cells
     *(line(name, rule) for name, rule in RECURRENCES.items()),
 
-    # Moves: what a call does to the numbers it does to their relevance
+    # Moves: relevance moves with the numbers
     line("cat concat concatenate", Routing(back=moves.joined)),
     line("getitem", Routing(back=moves.picked), operators="__getitem__", look_up=lookups.indexed),
     line("index_select", Routing(back=moves.selected, moves_rows=moves.leaves_last_axis)),
@@ -137,7 +137,7 @@ TABLE = Table([
     line("type double float half bfloat16 cpu cuda", Routing(back=moves.cast, casts=True)),
     line("long int", moves_ids=True),
 
-    # Picks by size
+    # Picks by value
     line("max amax min amin maximum minimum fmax fmin sort topk kthvalue median", Pick()),
     line("max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d", Pick()),
 

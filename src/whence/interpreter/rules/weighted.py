@@ -1,7 +1,7 @@
-"""Weighted connections: a live tensor against constant weights, or against a gate that acts as weights.
+"""Weighted connections: a live tensor times constant weights, or times a gate that acts as weights.
 
-Each spelling (linear, matmul, einsum, convolution, an elementwise weight, a normalisation) is read into one `Weighting`,
-and the weighted rule is applied to that. Its input is a layer of finished neurons; its output is a sum still open.
+Each spelling (linear, matmul, einsum, convolution, an elementwise weight, a normalisation) is read as a `Weighting`, and
+the weighted rule is applied to that. Its input is a layer of finished neurons; its output is an open sum.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,8 +21,8 @@ class Weighting(NamedTuple):
     """One weighted connection: z = apply(data, weight) + bias.
 
     `dense`: the axes over which every input element is connected to every output element, as the last one of a linear
-    layer is; None where the connections have to be followed through `apply`. A trained weight of zero connects all the same,
-    the zero of a mask does not.
+    layer is; None if the connections have to be found by running `apply`. A trained weight of zero still connects, a zero in
+    a mask does not.
     """
 
     data: Value
@@ -31,11 +31,11 @@ class Weighting(NamedTuple):
     apply: Callable[[Tensor, Tensor], Tensor]
     dense: tuple[int, ...] | None = None
     is_trained: bool = False
-    back: Callable[[Tensor], Tensor] | None = None  # q to its part of every input element, where that is written out
+    back: Callable[[Tensor], Tensor] | None = None  # from q to its part of every input element; None: by derivative
 
 
 class Weighted(Rule):
-    """The weighted rule of the paper, on any spelling of a linear map."""
+    """The paper's weighted rule, for any spelling of a linear map."""
 
     in_sum = True
 
@@ -132,7 +132,7 @@ def data_and_weight(a: Any, b: Any) -> tuple[Value, Tensor, bool]:
 
 
 def constant(thing: Any) -> Any:
-    """A value that stems from constants alone as a plain tensor; one that depends on the input has no place here."""
+    """A weight or bias as a plain tensor; raises if it depends on the input."""
     if isinstance(thing, Value) and thing.is_live:
         raise NoRule("its weight or bias depends on the input")
     return thing.tensor if isinstance(thing, Value) else thing
@@ -216,7 +216,7 @@ def batch_norm(
 ) -> Weighting:
     """Batch normalisation as a fixed scale and shift, one per channel, from its running statistics."""
     if running_mean is None or running_var is None or training:
-        raise Refused("by the statistics of the batch, its samples influence each other")
+        raise Refused("it uses the statistics of the batch, so samples influence each other")
     weight, bias = constant(weight), constant(bias)
     shape = (-1, *(1,) * (input.tensor.dim() - 2))
     scale = (running_var + eps).rsqrt() if weight is None else (running_var + eps).rsqrt() * weight
