@@ -212,7 +212,7 @@ def test_static_inputs_of_a_time_first_model() -> None:
     x, static = torch.randn(7, 4, 4, dtype=torch.float64), torch.randn(4, 4, dtype=torch.float64)
     result = relevance(model, (x, static), target=1, lengths=[7, 3, 5, 1]).check(1e-12)
     single = relevance(model, (x[:3, 1:2], static[1:2]), target=1)
-    with pytest.raises(InputError, match=r"an input of shape \(4, 4\) may hold a number a step"):
+    with pytest.raises(InputError, match=r"an input of shape \(4, 4\) may hold one number per step"):
         relevance(model, (x[:4], static), target=1, lengths=[4, 3, 2, 1])
     assert_close(result.relevance[0][:3, 1], single.relevance[0][:, 0])
     assert_close(result.relevance[1][1], single.relevance[1][0])

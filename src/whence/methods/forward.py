@@ -1,4 +1,4 @@
-"""The model and what it is called with: the forward pass as every method sees it, leaving no trace on the model."""
+"""A call of the model, as every method makes it; the model itself is not changed."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from whence.methods.predicting import predicting
 
 
 class Followed(TorchFunctionMode):
-    """While active, follows token ids through a call that is not recorded, and answers where they are looked up."""
+    """While active, follows token ids through a forward pass that is not recorded, and answers their look-ups."""
 
     ids: Ids | None = None
 
@@ -52,7 +52,7 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Forward:
-    """A call of a model. `embedding` names the layer that token ids are explained by, where they go into several."""
+    """A call of a model. `embedding` names the layer whose vectors are explained, if token ids go into several."""
 
     model: nn.Module
     inputs: Inputs
@@ -61,9 +61,9 @@ class Forward:
     embedding: str | None = None
 
     def run(self, leaf: Callable[[int, Tensor], Tensor], mode: Followed | None = None) -> Run:
-        """Run the model once. `leaf` gets every explained tensor with its number, and returns what the model goes on with.
+        """Run the model once. `leaf` gets every explained tensor with its number, and returns what the model continues with.
 
-        Explained are the inputs that are floats, and the vectors that are looked up for those that are token ids.
+        The explained tensors are the float inputs, and the vectors that are looked up for token ids.
         """
         explained = list(self.inputs.copies())
 
@@ -79,18 +79,18 @@ class Forward:
         return Run(output, explained, self.owners(mode.ids))
 
     def predict(self, tensors: Sequence[Tensor] | None = None) -> Run:
-        """Run the model as it predicts, with these tensors in place of the explained ones where they are given."""
+        """Run the model in evaluation mode, with these tensors in place of the explained ones if they are given."""
         with predicting(self.model), torch.no_grad():
             return self.run(lambda number, tensor: tensor if tensors is None else tensors[number])
 
     def ids_of(self, tensors: Sequence[Tensor], found: Callable[[int, Tensor], Tensor]) -> Ids | None:
-        """What follows the token ids among the model's inputs; None where there are none."""
+        """An object that follows the token ids among the model's inputs; None if there are none."""
         ids = [None if tensor.is_floating_point() else tensor for tensor in tensors]
         return Ids(ids, found, wanted=self.table) if any(each is not None for each in ids) else None
 
     @property
     def table(self) -> Tensor | None:
-        """The weights of the embedding that was asked for by name."""
+        """The weights of the layer that `embedding` names."""
         if self.embedding is None:
             return None
         known = _tables(self.model)
@@ -99,12 +99,12 @@ class Forward:
         return known[self.embedding]
 
     def owners(self, ids: Ids | None) -> Sequence[Tensor | None]:
-        """For every explained tensor the sample number of each row, from 1 on, where the inputs or a bag of ids tell."""
+        """For every explained tensor the sample number of each row, from 1 on, if packed inputs or a bag of ids give it."""
         found = [None] * len(self.inputs.owners) if ids is None else ids.owners
         return [given if given is not None else of_bag for given, of_bag in zip(self.inputs.owners, found, strict=True)]
 
     def call(self, tensors: Sequence[Tensor], ids: Ids | None) -> Any:
-        """Call the model with these tensors; what PyTorch says against their shapes becomes one sentence."""
+        """Call the model with these tensors; an error of PyTorch's about their shapes becomes one sentence."""
         try:
             output = self.model(*self.inputs.arguments(tensors), *self.args, **self.kwargs)
         except (RuntimeError, ValueError, IndexError) as error:
@@ -157,7 +157,7 @@ def _raised_by_torch(traceback: TracebackType | None) -> bool:
 
 
 def require_finite(tensors: Sequence[Tensor]) -> None:
-    """Refuse inputs with a NaN or an infinity, and say where it stands."""
+    """Refuse inputs with a NaN or an infinity, and say where it is."""
     for n, tensor in enumerate(tensors):
         if tensor.is_floating_point() and not math.isfinite(tensor.sum().item()) and not bool(tensor.isfinite().all()):
             place = (~tensor.isfinite()).nonzero()[0].tolist()

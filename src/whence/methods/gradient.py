@@ -1,4 +1,4 @@
-"""The derivative of a score by the inputs, also through cuDNN's recurrent layers as they predict."""
+"""The derivative of a score with respect to the inputs, also through cuDNN's recurrent layers in evaluation mode."""
 
 import math
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ from whence.result import Result
 
 
 class DifferentiableRecurrence(Followed):
-    """Calls cuDNN's recurrent layers as if to train them, but without dropout: the same numbers, and they have a derivative."""
+    """Runs cuDNN's recurrent layers in training mode without dropout: the result is the same, and has a derivative."""
 
     def __init__(self, direction: int | None = None) -> None:
         super().__init__()
-        self.direction = direction  # with one, the other direction of a bidirectional layer reads its input as a constant
+        self.direction = direction  # if given, a bidirectional layer's other direction reads its input as a constant
 
     def made(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a call, of a recurrent layer in its own way."""
+        """Make a call; those of recurrent layers are changed as described above."""
         if getattr(func, "__name__", "") not in SEQUENCE_FUNCTIONS:
             return func(*args, **kwargs)
         is_packed = isinstance(args[3], (list, tuple))  # the weights stand one place later, behind the batch sizes
@@ -53,7 +53,7 @@ class DifferentiableRecurrence(Followed):
 
 
 class Gradients(NamedTuple):
-    """The derivatives of the explained scores (K, *shape) by every explained tensor, and the forward pass they belong to."""
+    """The derivatives (K, *shape) of the scores with respect to every explained tensor, and their forward pass."""
 
     derivatives: list[Tensor]
     inputs: list[Tensor]
@@ -62,14 +62,14 @@ class Gradients(NamedTuple):
     output: Tensor | None  # what the model returned, unless a callable target made something else of it
 
     def result(self, relevance: Sequence[Tensor], forward: Forward, method: Method) -> Result:
-        """The result of a method that makes this relevance (K, *shape) of the derivatives."""
+        """The result of a method that computed this relevance (K, *shape) from the derivatives."""
         chosen = self.selection
         wrapped = forward.inputs.wrapped([chosen.led(each) for each in relevance], len(chosen.lead))
         return Result(wrapped, chosen.shaped(self.scores), chosen.target, method, output=self.output)
 
 
 def gradients(forward: Forward, question: Question) -> Gradients:
-    """The derivative of the explained scores by every explained tensor."""
+    """The derivative of the explained scores with respect to every explained tensor."""
     target = question.target
 
     def leaf(number: int, tensor: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ def gradients(forward: Forward, question: Question) -> Gradients:
 
 
 def _derivative(total: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The derivative of a number by every input; refused where it depends on none of them."""
+    """The derivative of a number with respect to every input; raises if it depends on none of them."""
     if total.requires_grad:
         found = cast(Sequence[Tensor | None], torch.autograd.grad(total, tensors, retain_graph=True, allow_unused=True))
         if any(each is not None for each in found):
@@ -111,7 +111,7 @@ def _derivative(total: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
 def _batch_axis(
     scores: Tensor, axes: Sequence[int | None], tensors: Sequence[Tensor], owners: Sequence[Tensor | None]
 ) -> int | None:
-    """The axis of an output along which its samples lie, where there are several that it may be."""
+    """The axis of an output along which its samples lie; if there are several candidates, they are tried."""
     if len(axes) > 1:
         chosen = _signs(scores.shape, scores)
         plain = _derivative((chosen * scores).sum(), tensors)
@@ -129,16 +129,16 @@ def _are_separate(
     tensors: Sequence[Tensor],
     owners: Sequence[Tensor | None],
 ) -> bool:
-    """Whether every sample's score depends on that sample of each input alone, in the same order; at one more derivative.
+    """Whether every sample's score depends only on the same sample of each input; this costs one more derivative.
 
     `plain` is the derivative of Σ_b f_b, with f_b the sum of `chosen` · `scores` over a sample. Where samples are separate, the
-    derivative of Σ_b w_b f_b is w_b times as large in sample b, exactly so for powers of two. What leaks from a sample with a
-    large w into one with a small w shows.
+    derivative of Σ_b w_b f_b is w_b times as large in sample b, exactly so for powers of two. A dependence of a sample with a
+    large w on the input of one with a small w breaks this.
     """
     if axis is None or scores.shape[axis] == 1:
         return True
     weights = _weights(scores.shape[axis], scores)
-    # what leaks the other way, from a small w into a large one, shows by itself unless numbers are too coarse
+    # the opposite dependence, of a small w on the input of a large one, is visible too, except in float16 and bfloat16
     for each in (weights, weights.max() * weights.min() / weights) if _is_coarse(scores) else (weights,):
         weighted = _derivative((_along(each, axis, scores) * chosen * scores).sum(), tensors)
         if not all(_is_scaled(*parts, each) for parts in zip(plain, weighted, owners, strict=True)):
@@ -151,15 +151,15 @@ def _is_coarse(numbers: Tensor) -> bool:
 
 
 def _signs(shape: Sequence[int], like: Tensor) -> Tensor:
-    """+1 and −1 by chance, so that scores which sum to a constant do not cancel; the same on every call."""
+    """Random signs, +1 or −1, so that scores which sum to a constant do not cancel; the same on every call."""
     drawn = torch.randint(2, tuple(shape), generator=torch.Generator().manual_seed(0), device="cpu")
     return (1 - 2 * drawn).to(like)
 
 
 def _weights(count: int, scores: Tensor) -> Tensor:
-    """A power of two for every sample, none twice as far as they reach, the first two far apart; the same on every call.
+    """A power of two for every sample, the same on every call. The first two are far apart.
 
-    float16 reaches neither high nor far.
+    Powers repeat only when there are more samples than powers; float16 has the fewest.
     """
     span = 7 if scores.dtype == torch.float16 else 25
     generator = torch.Generator().manual_seed(0)
@@ -183,7 +183,7 @@ def _is_scaled(plain: Tensor, weighted: Tensor, owner: Tensor | None, weights: T
     rounding = (16 if _is_coarse(plain) else 1e3) * numbers.eps * plain.abs().max()
 
     def fits(factor: Tensor) -> bool:
-        smallest = 8 * numbers.smallest_normal * numbers.eps / factor  # what is lost below the smallest number
+        smallest = 8 * numbers.smallest_normal * numbers.eps / factor  # what underflow can lose
         return bool(((weighted / factor - plain).abs() <= rounding + smallest).all())
 
     return any(map(fits, factors)) or not weighted.any()

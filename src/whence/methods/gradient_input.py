@@ -1,4 +1,4 @@
-"""Gradient × Input: the score's first-order share of every input."""
+"""Gradient × Input: the first-order contribution of every input to the score."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What is to be explained, in one form whatever was given: tensors, how to rebuild the original, and whose samples they are.
+"""The inputs to explain, in one form for every kind: tensors, how to rebuild the original, and the sample of each row.
 
 A further kind of input needs a reader here, and a line in `KINDS`.
 """
@@ -23,18 +23,18 @@ class Inputs:
     """Tensors to explain: floats, or token ids whose vectors in the model's embedding are explained."""
 
     tensors: tuple[Tensor, ...]
-    arguments: Callable[[Sequence[Tensor]], tuple[Any, ...]]  # the model's arguments, made of such tensors
-    wrapped: Callable[[Sequence[Tensor], int], Relevance]  # such tensors as the user gave them; so many leading axes more
-    owners: tuple[Tensor | None, ...]  # for every tensor the sample number of each row, from 1 on, where that is known
+    arguments: Callable[[Sequence[Tensor]], tuple[Any, ...]]  # builds the model's arguments from such tensors
+    wrapped: Callable[[Sequence[Tensor], int], Relevance]  # such tensors in the user's form, with this many leading axes
+    owners: tuple[Tensor | None, ...]  # for every tensor the sample number of each row, from 1 on, if known
     tells_lengths: bool = False  # whether the form itself says how long each sample is
 
     def copies(self) -> tuple[Tensor, ...]:
-        """The tensors, as copies that share nothing with the caller's."""
+        """Copies of the tensors that share no memory with the caller's."""
         return tuple(tensor.detach().clone() for tensor in self.tensors)
 
 
 def read(given: object) -> Inputs:
-    """Bring inputs into their one form; refused where they cannot be explained."""
+    """Convert inputs to `Inputs`; raises if they cannot be explained."""
     for kind, reader in KINDS:
         if isinstance(given, kind):
             return reader(given)

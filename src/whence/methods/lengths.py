@@ -1,4 +1,4 @@
-"""A padded batch, explained length by length: samples of one length together, cut to it, so that padding has no say at all."""
+"""A padded batch, explained length by length: samples of one length form a batch of their own, without padding."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from whence.trees import floats_of, mapped
 
 
 class Padding(NamedTuple):
-    """A batch's samples: the axis they lie along (time is the other of the first two), its padded steps, and their lengths."""
+    """A padded batch: the axis of its samples (time is the other of the first two), its steps, and the samples' lengths."""
 
     axis: int
     steps: int
@@ -78,7 +78,7 @@ def _padding(forward: Forward, tensor: Tensor, lengths: Any) -> Padding:
         raise InputError(f"lengths has {len(sizes)} entries for inputs of shape {tuple(tensor.shape)}; give one per sample")
     axis = axes[0]
     if len(axes) == 2 and len(sizes) > 1 and tensor.is_floating_point():
-        # as many steps as samples: only following the samples can tell
+        # as many steps as samples: follow the samples to find their axis
         try:
             found = input_axis(forward, len(sizes))
             axis = found if found in axes else axis
@@ -92,7 +92,7 @@ def _padding(forward: Forward, tensor: Tensor, lengths: Any) -> Padding:
 
 
 def _told_lengths(forward: Forward, tensors: Sequence[Tensor], padding: Padding) -> Forward:
-    """A model whose forward has a parameter `lengths` gets them, unless the caller already gives it something there."""
+    """Pass the lengths to a model whose forward has a parameter `lengths`, unless the caller already does."""
     signature = inspect.signature(forward.model.forward)
     if "lengths" not in signature.parameters:
         return forward
@@ -106,11 +106,11 @@ def _told_lengths(forward: Forward, tensors: Sequence[Tensor], padding: Padding)
 
 
 def _cut_input(tensor: Tensor, rows: Tensor, size: int, padding: Padding, *, is_first: bool) -> Tensor:
-    """The rows of one length: a sequence without its padding, anything with two axes or fewer as a row per sample."""
+    """The samples of one length: of a sequence without their padding, of any other input one row per sample."""
     is_sequence, axis = _place(tensor, padding, is_first=is_first)
     if not is_sequence and tensor.shape == (padding.samples, padding.steps):
         raise InputError(
-            f"with lengths=, an input of shape {tuple(tensor.shape)} may hold a number a step or a row of as many features; "
+            f"with lengths=, an input of shape {tuple(tensor.shape)} may hold one number per step or a row of features; "
             "give a sequence as (samples, steps, 1), or explain each length in a call of its own"
         )
     if tensor.shape[axis] != padding.samples:
@@ -126,7 +126,7 @@ def _place(tensor: Tensor, padding: Padding, *, is_first: bool) -> tuple[bool, i
 
 
 def _cut_argument(thing: Any, name: str, rows: Tensor, size: int, padding: Padding) -> Any:
-    """The rows of a further argument, where its shape leaves no doubt that it holds one per sample."""
+    """The samples' rows of a further argument, if its shape shows that it has one row per sample."""
     if isinstance(thing, (tuple, list)):
         cut = [_cut_argument(each, f"{name}[{n}]", rows, size, padding) for n, each in enumerate(cast(list[Any], thing))]
         return tuple(cut) if isinstance(thing, tuple) else cut
@@ -155,14 +155,14 @@ def _readings(thing: Tensor, padding: Padding) -> list[tuple[int, bool]]:
     if sequence:
         found.append((padding.axis, True))
     if shape[0] == padding.samples and not (sequence and padding.axis == 0):
-        found += [(0, False), (-1, False)]  # one for each sample, or as many that all samples share
+        found += [(0, False), (-1, False)]  # one row per sample, or as many rows that all samples share
     if thing.dim() == 3 and shape[1] == padding.samples and not (sequence and padding.axis == 1):
         found.append((1, False))
     return found
 
 
 def _cut_time(thing: Tensor, size: int, padding: Padding) -> Tensor:
-    """An argument of a batch with one length: only its padding goes."""
+    """An argument of a batch whose samples all have one length: only its padding is removed."""
     is_sequence = thing.dim() > 1 and thing.shape[padding.axis] == padding.samples and size < padding.steps
     if is_sequence and thing.shape[1 - padding.axis] == padding.steps:
         return thing.narrow(1 - padding.axis, 0, size)
@@ -190,7 +190,7 @@ def _joined(parts: Sequence[tuple[Tensor, Result]], forward: Forward, target: Ta
     if len({part.score.shape[:-1] for _, part in parts}) > 1:
         raise TargetError('the number of classes depends on the length, so there is no target="all"; explain each length alone')
     lead, tensors = first.score.shape[:-1], forward.inputs.tensors  # lead: the classes, for target="all"
-    whole = [  # ids have their embedding's dimensions besides
+    whole = [  # for ids, with the embedding's dimensions last
         each.new_zeros(*lead, *tensor.shape, *each.shape[len(lead) + tensor.dim() :])
         for tensor, each in zip(tensors, floats_of(first.relevance), strict=True)
     ]
@@ -214,7 +214,7 @@ def _joined(parts: Sequence[tuple[Tensor, Result]], forward: Forward, target: Ta
 
 
 def _with_steps(part: Result, steps: int) -> Result:
-    """A result for all output steps, with nothing for those that its samples do not have."""
+    """A result for all output steps, with 0 for those that its samples do not have."""
 
     def filled(amount: Any) -> Any:
         return None if amount is None else torch.cat([amount, amount.new_zeros(steps - len(amount), *amount.shape[1:])])

@@ -1,4 +1,4 @@
-"""Layer-wise relevance propagation: the method of the paper, on what the model really computed."""
+"""Layer-wise relevance propagation: the paper's method, on a recorded forward pass."""
 
 import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -36,19 +36,20 @@ from whence.trees import leaves_of, mapped
 
 
 class Record(NamedTuple):
-    """The record of a forward pass, what it gave (the model's output, or what the target makes of it), and what `at` gave."""
+    """The record of a forward pass, its output (or what a callable target made of it), and the outputs of the layer `at`."""
 
     recorder: Recorder
     output: object
     middle: list[Any]
-    owners: Sequence[Tensor | None]  # of the rows of every explained tensor, where they are known beforehand
+    owners: Sequence[Tensor | None]  # of the rows of every explained tensor, if known beforehand
 
 
 @contextmanager
 def recording(forward: Forward, product: Product = "all", *, at: str | None = None) -> Generator[Callable[[Target], Record]]:
-    """A function that runs the model once and gives its record, for as long as the context lasts.
+    """A function that runs the model once and returns its record, which is valid inside the context.
 
-    A record's parts know each other, so it takes itself apart at the end, also after an error: the collector gets nothing.
+    The parts of a record refer to each other. These cycles are broken at the end, also after an error, so that memory is freed
+    at once and not by the garbage collector.
     """
     tensors = forward.inputs.copies()
     layers = Layers(forward.model, kept=at)
@@ -70,7 +71,7 @@ def recording(forward: Forward, product: Product = "all", *, at: str | None = No
 
 
 def input_axis(forward: Forward, samples: int) -> int | None:
-    """The axis of the first input along which that many samples lie, found by following them; None where that cannot tell."""
+    """The axis of the first input along which that many samples lie, found by following them; None if there is no such axis."""
     with predicting(forward.model), torch.no_grad(), recording(forward) as record:
         recorder, _, _, owners = record(None)
         trace = recorder.trace
@@ -89,7 +90,7 @@ def require_layer(model: nn.Module, name: str) -> None:
 
 
 def _ask_for(back: WayBack, at: str | None, middle: Sequence[Any]) -> None:
-    """Take relevance out at what a layer gave; one that runs many times is looked at on the way."""
+    """Request the relevance of a layer's output. Relevance stops there, unless the layer runs several times."""
     if at is not None and not any(isinstance(leaf, (Value, Tensor)) for leaf in leaves_of(middle)):
         given = f"it gave a {type(middle[0]).__name__}" if middle else "it does not run"
         raise InputError(f"the layer {at!r} gives no tensor to explain: {given}")
@@ -98,7 +99,7 @@ def _ask_for(back: WayBack, at: str | None, middle: Sequence[Any]) -> None:
 
 
 def _lie_along(axis: int | None, scores: Value, samples: Samples) -> bool:
-    """Whether the samples of the scores lie along an axis; refused where the scores are nobody's, made of constants alone."""
+    """Whether the samples of the scores lie along an axis; raises if the scores are made of constants alone."""
     if samples.owners is not None and not samples.owners[scores].any():
         raise TargetError(INDEPENDENT)
     return samples.count == 1 or samples.axis_of(scores) == axis
@@ -109,7 +110,7 @@ def _pairs(found: Sequence[Tensor], back: WayBack) -> Iterable[tuple[Tensor, Val
 
 
 def _amounts(absorbed: Mapping[str, Tensor]) -> list[tuple[str, Tensor]]:
-    """What was absorbed, where anything was; a GPU is waited for once."""
+    """The absorbed amounts that are not all 0; one GPU synchronisation for all."""
     if not absorbed:
         return []
     is_any = torch.stack(list(absorbed.values())).flatten(1).any(1).tolist()
@@ -117,9 +118,9 @@ def _amounts(absorbed: Mapping[str, Tensor]) -> list[tuple[str, Tensor]]:
 
 
 def _explained_by(back: WayBack, found: Sequence[Tensor], zero: Tensor, *, at: str | None) -> Tensor:
-    """The relevance (K, B) of the inputs; or of the layer asked for, what went past it then being absorbed by the inputs."""
+    """The relevance (K, B) of the inputs, or of the layer `at`; what bypassed that layer counts as absorbed by the inputs."""
     totals = back.samples.totals
-    # a sum over the last axis counts as often as the axis is long
+    # a sum over the last axis is spread along it again, so that it is counted once
     shares = [
         r if r.shape[1:] == leaf.tensor.shape else (r / leaf.tensor.shape[-1]).expand(len(r), *leaf.tensor.shape)
         for r, leaf in _pairs(found, back)
@@ -133,7 +134,7 @@ def _explained_by(back: WayBack, found: Sequence[Tensor], zero: Tensor, *, at: s
 
 
 def _middle(outputs: Sequence[Any], back: WayBack, selection: Selection) -> Any:
-    """The relevance of what a layer gave, in the same form; of several calls a tuple."""
+    """The relevance of a layer's output, in the same form; for several calls a tuple."""
 
     def of(leaf: Any) -> Any:
         if not isinstance(leaf, Value):  # whole numbers stay as they are; what does not depend on the inputs has no relevance
@@ -228,7 +229,7 @@ class LRP(Method):
             )
 
     def _explained(self, record: Record, target: Target, forward: Forward) -> tuple[Selection, Samples, Value]:
-        """The scores to explain, the samples they belong to, and where they stand on the record."""
+        """The scores to explain, the samples they belong to, and their value on the record."""
         recorder = record.recorder
         leaves = [leaf.tensor for leaf in recorder.trace.leaves]
         scores = require_scores(record.output, target, inputs=leaves)

@@ -15,8 +15,8 @@ class Question(NamedTuple):
     """What a call asks for.
 
     `direction`: only what came through that direction (0 forward, 1 backward) of the first bidirectional layer. `at`: the
-    relevance of that layer's output. `memory`: also what the states of recurrent layers carry. `by_step`: relevance summed over
-    the last axis of the inputs.
+    relevance of that layer's output. `memory`: also the relevance that the states of recurrent layers carry. `by_step`:
+    relevance summed over the last axis of the inputs.
     """
 
     target: Target = None
@@ -29,23 +29,23 @@ class Question(NamedTuple):
 class Method:
     """A way to explain a model's score. A subclass is a frozen dataclass whose fields are its settings.
 
-    It says what it is by the attributes below, and gives `relevance`; a line in `registry` makes it known by name.
+    It sets the attributes below and implements `relevance`; a line in `registry` makes it known by name.
     """
 
-    name: ClassVar[str]  # by which commands and files know it
-    label: ClassVar[str]  # as it is shown to people
-    short: ClassVar[str] = ""  # the same for tables and legends, where the label is long
+    name: ClassVar[str]  # for commands and files
+    label: ClassVar[str]  # for people
+    short: ClassVar[str] = ""  # a shorter label for tables and legends
     is_signed: ClassVar[bool] = True  # whether relevance can speak against the target
-    is_additive: ClassVar[bool] = True  # whether what came through each direction adds up to the whole
-    answers: ClassVar[frozenset[str]] = frozenset()  # which of direction, at and memory it can be asked for
-    sums_by_step: ClassVar[bool] = False  # whether `relevance` itself sums over the last axis when asked to
+    is_additive: ClassVar[bool] = True  # whether the relevance of the two directions adds up to the whole
+    answers: ClassVar[frozenset[str]] = frozenset()  # which of direction, at and memory it supports
+    sums_by_step: ClassVar[bool] = False  # whether `relevance` itself does the sum for `by_step`
 
     def relevance(self, forward: Forward, question: Question) -> Result:
         """Explain the score that `question.target` picks out of the forward pass."""
         raise NotImplementedError
 
     def answer(self, forward: Forward, question: Question) -> Result:
-        """Answer a question, or say that this method cannot."""
+        """Answer a question; raises if this method cannot."""
         for name, reason in UNANSWERED.items():
             if getattr(question, name) not in (None, False) and name not in self.answers:
                 raise InputError(reason.format(type(self).__name__))

@@ -1,7 +1,7 @@
-"""A model as it predicts, and afterwards everything as it was: training modes and PyTorch's own switches, whatever happens.
+"""Puts a model in evaluation mode, and restores everything afterwards: training modes and PyTorch's own switches.
 
-An interrupt (Ctrl-C) can come between any two lines, also inside PyTorch's context managers, which then leave a switch turned.
-So nothing is changed outside the `try`, and restoring is tried twice, each time what is left: one interrupt cannot stop both.
+An interrupt (Ctrl-C) can come between any two lines, also inside PyTorch's context managers, which then do not restore a
+switch. So nothing is changed outside the `try`, and restoring is tried twice: one interrupt cannot stop both.
 """
 
 import threading
@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
-# Modules out of training mode for now, and the explanations that need it; in several threads the last one sets them back.
+# Modules taken out of training mode, each with the explanations that need this; in several threads, the last one restores it.
 _LOCK = threading.RLock()
 _HELD: WeakKeyDictionary[nn.Module, set[object]] = WeakKeyDictionary()
 
@@ -28,7 +28,7 @@ class Switches(NamedTuple):
 
     @staticmethod
     def now() -> "Switches":
-        """The switches as they stand."""
+        """The current switches."""
         return Switches(torch.is_grad_enabled(), _get_current_function_mode_stack())
 
     def restore(self) -> None:
@@ -41,8 +41,8 @@ class Switches(NamedTuple):
 
 
 def _leave_vmap() -> None:
-    """Leave the vmap that a derivative of several targets at once was interrupted in; nobody can call us from inside one."""
-    while torch._C._vmapmode_increment_nesting() > 1:  # entering it tells how deep it is
+    """Leave the vmap in which a derivative of several targets was interrupted; whence is never called inside a vmap."""
+    while torch._C._vmapmode_increment_nesting() > 1:  # entering it returns the depth
         torch._C._vmapmode_decrement_nesting()
         torch._C._vmapmode_decrement_nesting()
     torch._C._vmapmode_decrement_nesting()
@@ -50,7 +50,7 @@ def _leave_vmap() -> None:
 
 @contextmanager
 def predicting(model: nn.Module) -> Generator[None]:
-    """The model as it predicts, not as it trains; every layer's own mode comes back afterwards, whatever happens."""
+    """The model in evaluation mode; every layer's own mode is restored afterwards, whatever happens."""
     modules, token, switches, is_restored = list(model.modules()), object(), Switches.now(), False
     try:
         try:
@@ -61,7 +61,7 @@ def predicting(model: nn.Module) -> Generator[None]:
             interrupt = _interrupt_in(error)
             if interrupt is None:
                 raise
-            clear_frames(interrupt.__traceback__)  # what PyTorch still had to put back, it puts back now and not after us
+            clear_frames(interrupt.__traceback__)  # PyTorch's context managers restore their state now, before we do
             _leave_vmap()
             raise interrupt from None
         finally:
@@ -73,7 +73,7 @@ def predicting(model: nn.Module) -> Generator[None]:
 
 
 def _interrupt_in(error: BaseException) -> BaseException | None:
-    """The interrupt that an error is, or over whose leftovers PyTorch's clearing up failed."""
+    """The interrupt that an error is, or that made PyTorch's clean-up fail with this error."""
     found = error if isinstance(error, KeyboardInterrupt) else error.__context__
     return found if isinstance(found, KeyboardInterrupt) else None
 
@@ -81,7 +81,7 @@ def _interrupt_in(error: BaseException) -> BaseException | None:
 def _restore(modules: Sequence[nn.Module], token: object, switches: Switches) -> None:
     _let_go(modules, token)
     switches.restore()
-    while _LOCK._is_owned():  # pyright: ignore - an interrupt can come before the lock is given back
+    while _LOCK._is_owned():  # pyright: ignore - an interrupt can come before the lock is released
         _LOCK.release()
 
 
@@ -95,7 +95,7 @@ def _hold(modules: Sequence[nn.Module], token: object) -> None:
 
 
 def _let_go(modules: Sequence[nn.Module], token: object) -> None:
-    """Put back into training mode what nobody else holds."""
+    """Put modules back into training mode, unless another explanation still holds them."""
     with _LOCK:
         for module in modules:
             holders = _HELD.get(module)

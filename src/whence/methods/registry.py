@@ -1,4 +1,4 @@
-"""The methods by name: the one list that library, command, rendering and experiments go by. It does not import PyTorch."""
+"""The methods by name: the one list that library, command, rendering and experiments use. It does not import PyTorch."""
 
 from dataclasses import fields
 from importlib import import_module

@@ -10,7 +10,7 @@ from whence.result import Result
 
 @dataclass(frozen=True)
 class SensitivityAnalysis(Method):
-    """R_d = (∂f_c / ∂x_d)²: never negative, summed over all d the squared norm of the gradient."""
+    """R_d = (∂f_c / ∂x_d)²: never negative; the sum over all d is the squared norm of the gradient."""
 
     name = "sa"
     label = "sensitivity analysis"

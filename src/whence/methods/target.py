@@ -34,7 +34,7 @@ class Selection(NamedTuple):
         return picked.movedim(self.batch_axis + 1, 1).reshape(len(picked), output.shape[self.batch_axis], -1).sum(-1)
 
     def shaped(self, amount: Tensor) -> Tensor:
-        """An amount (K, B) with the axes of the targets in front, and no others that were not asked for."""
+        """An amount (K, B) with the axes of the targets in front; without the axis B for an unbatched input."""
         return self.led(amount[:, 0] if self.batch_axis is None else amount)
 
     def led(self, amount: Tensor) -> Tensor:
@@ -44,7 +44,7 @@ class Selection(NamedTuple):
 
 @dataclass(frozen=True)
 class Contrast:
-    """A target: the score of one class less that of another, what speaks for the one rather than the other."""
+    """A target: the score of one class minus that of another, to explain what speaks for the one rather than the other."""
 
     one: int
     other: int
@@ -59,7 +59,7 @@ class Contrast:
 
 
 def contrast(one: int, other: int) -> Contrast:
-    """A target: the score of class `one` less that of class `other`."""
+    """A target: the score of class `one` minus that of class `other`."""
     if not all(isinstance(each, (int, np.integer)) and not isinstance(each, bool) for each in (one, other)):
         raise TargetError(f"contrast({one!r}, {other!r}): give two classes by number, or a callable for anything else")
     return Contrast(one, other)
@@ -104,7 +104,7 @@ def batch_axes(output: Tensor, target: Target, *, inputs: Sequence[Tensor], time
 
 
 def likeliest_first(axes: Sequence[int | None], output: Tensor) -> list[int | None]:
-    """Axes in the order in which to try them: one of size 1, or no axis at all, would pass for anything and comes last."""
+    """Axes in the order in which to try them: an axis of size 1, or no axis at all, always fits and comes last."""
     return sorted(axes, key=lambda axis: axis is None or output.shape[axis] == 1)
 
 
@@ -119,9 +119,9 @@ def mixed_samples(output: Tensor, axes: Sequence[int | None], inputs: Sequence[T
 
 
 def select(output: Tensor, target: Target, *, batch_axis: int | None) -> Selection:
-    """The scores that `target` means in an output whose samples lie along `batch_axis`."""
+    """The scores that `target` selects from an output whose samples lie along `batch_axis`."""
     classes = output.shape[-1] if output.dim() > (batch_axis is not None) else 1
-    per_sample = output.dim() - (batch_axis is not None)  # the axes that are left for one sample
+    per_sample = output.dim() - (batch_axis is not None)  # the number of axes of one sample's output
     samples = 1 if batch_axis is None else output.shape[batch_axis]
     if isinstance(target, tuple):
         return _step_and_class(output, target, batch_axis)
@@ -175,7 +175,7 @@ def _require_index(index: int, size: int, what: str, of: str, plural: str) -> No
 
 
 def _step_and_class(output: Tensor, target: tuple[Any, ...], batch_axis: int | None) -> Selection:
-    """One step and class, or all of either: then they lead, steps before classes."""
+    """One step and class, or all of either as leading axes, steps before classes."""
     words = ({"all"}, {"all", "predicted"})
     if len(target) != 2 or not all(
         isinstance(each, (int, np.integer)) or (isinstance(each, str) and each in known)

@@ -84,8 +84,8 @@ class Recorder(TorchFunctionMode):
         if maybe_current_level() is not None or any(isinstance(leaf, Tensor) and leaf.is_nested for leaf in leaves):
             return NoRuleError(
                 f"{resolve_name(func) or self._table.name_of(func)} ({place(self._layers.running[-1])}) is inside torch.func's "
-                "vmap, grad or jvp, or works on nested tensors: there, calls cannot be followed; write that part without, or "
-                "use method=whence.GradientXInput()"
+                "vmap, grad or jvp, or works on nested tensors: there, calls cannot be followed; write that part without "
+                "them, or use method=whence.GradientXInput()"
             )
         return no_rule(
             func, self._layers.running[-1], f"the model can make this call, but recording it failed: {first_line(error)}"
