@@ -1,4 +1,4 @@
-"""A pipeline's texts as batches of embedded tokens; what is done with a batch lives upstairs."""
+"""A pipeline's texts as batches of token ids."""
 
 import inspect
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,10 @@ from whence.methods.target import describe
 from whence.models.pipeline import Pipeline
 from whence.text.tokenizer import Token, running_text
 
-Text = str | tuple[str, ...]  # as a person wrote it, or cut into words already
+Text = str | tuple[str, ...]  # as a person wrote it, or already split into words
 
 
-TOKENS = 2**15  # of one batch, padding included: long texts go in smaller batches
+TOKENS = 2**15  # per batch, padding included: long texts go in smaller batches
 
 
 class Cut(NamedTuple):
@@ -35,7 +35,7 @@ class Cut(NamedTuple):
 
 
 def cut(pipeline: Pipeline, text: Text, *, name: str = "the text") -> Cut:
-    """Cut a text into the pipeline's tokens; words that are cut already stay as they are, unless it reads characters."""
+    """Split a text into the pipeline's tokens; given words stay as they are, unless the pipeline reads characters."""
     if isinstance(text, str):
         found = Cut.of(text, pipeline.tokenizer.tokens(text))
     elif isinstance(text, tuple) and all(isinstance(word, str) and word.strip(" ") for word in text):
@@ -69,13 +69,13 @@ def batches(pipeline: Pipeline, cuts: Sequence[Cut], *, size: int) -> Iterator[t
 
 
 def scores_of(pipeline: Pipeline, forward: Forward, embedded: Tensor | None = None) -> Tensor:
-    """The scores (B, C) of a batch, also with other embedded tokens than its own."""
+    """The scores (B, C) of a batch, or of `embedded` vectors in place of its own."""
     run = forward.predict(None if embedded is None else [embedded])
     return require_scores_of(pipeline, run.output, len(forward.inputs.tensors[0]))
 
 
 def require_scores_of(pipeline: Pipeline, scores: Any, count: int) -> Tensor:
-    """What a pipeline's module gave for so many texts, if it is scores (B, C)."""
+    """The output of a pipeline's module for `count` texts; raises if it is not finite scores (B, C)."""
     if not isinstance(scores, Tensor) or scores.shape != (count, len(pipeline.classes)):
         raise ModelError(
             f"the module gave {describe(scores)} for {count} texts; it must give one score for each of "
@@ -105,7 +105,7 @@ def _groups(pipeline: Pipeline, lengths: Sequence[int], size: int) -> list[list[
 
 
 def embedding_of(pipeline: Pipeline) -> tuple[str, torch.device]:
-    """The name of the layer that embeds the pipeline's tokens, and where it is."""
+    """The name of the layer that embeds the pipeline's tokens, and its device."""
     found = [(name, each) for name, each in pipeline.module.named_modules() if isinstance(each, nn.Embedding)]
     if len(found) != 1:
         raise ModelError(f"the module has {len(found)} nn.Embedding layers; to explain words it must have one")

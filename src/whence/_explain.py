@@ -1,4 +1,4 @@
-"""The one place where the text wing meets the method wing: pipeline and texts in, explanations out."""
+"""The public function `explain`: pipeline and texts in, explanations out. Only here do texts and methods meet."""
 
 import copy
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ BATCH = 256
 
 
 @overload
-def explain(  # pyright: ignore[reportOverlappingOverload] - a string is no list of texts here
+def explain(  # pyright: ignore[reportOverlappingOverload] - here a string is not a list of texts
     pipeline: Pipeline | str | Path,
     texts: str,
     *,
@@ -51,12 +51,12 @@ def explain(
     method: Method | str | None = None,
     encoders: bool = False,
 ) -> Explanation | Explanations:
-    """Explain a text, or a list of them in batches; a tuple in the list is a text whose words are cut already.
+    """Explain a text, or a list of them in batches; a tuple in the list is a text that is already split into words.
 
-    `pipeline`: one that was loaded or made, or the name or folder of one; loading it once is faster for many calls.
+    `pipeline`: a `Pipeline`, or the name or folder of one; for many calls it is faster to load it once.
 
     `target`: a class by name or number, a list with one for every text, `"predicted"`, or `"all"`, which gives one explanation
-    per class for every text, in order. `encoders=True` also keeps what came through each direction of a bidirectional layer.
+    per class for every text, in order. `encoders=True` also keeps the relevance of each direction of a bidirectional layer.
 
         pipeline = whence.load("sst-bilstm")
         print(whence.explain(pipeline, "neither funny nor suspenseful"))
@@ -126,12 +126,12 @@ def _explained(
     try:
         result = ask(forward, Question(cast(Target, target), by_step=True), method)
     except (InputError, TargetError):
-        scores_of(pipeline, forward)  # a module that gives no scores, or none that are numbers, is told so first
+        scores_of(pipeline, forward)  # a module whose output is not finite scores is reported first
         raise
     scores = require_scores_of(pipeline, result.output, len(texts))
     chosen = cast(Target, scores.argmax(1).tolist() if target == "predicted" else target)
     if result.explained is not None and (result.gap.abs() > 1e-4 * result.score.abs().clamp(min=1)).any():
-        # single precision does not last through so long a text; double precision may
+        # single precision is not enough for so long a text; double precision may be
         doubled = replace(pipeline, module=copy.deepcopy(pipeline.module).double())
         (_, forward), *_ = batches(doubled, texts, size=len(texts))
         result = ask(forward, Question(chosen, by_step=True), method).check(1e-4)
@@ -149,7 +149,7 @@ def _explained(
 
 
 def _directions(method: Method, forward: Forward, target: Target, whole: Result) -> list[Result]:
-    """What came through the forward and through the backward direction, two results that add up to the whole."""
+    """The relevance of the forward and of the backward direction, two results that add up to the whole."""
     shares = [ask(forward, Question(target, direction=d, by_step=True), method) for d in (0, 1)]
     if not method.is_additive:
         return shares
@@ -160,7 +160,7 @@ def _directions(method: Method, forward: Forward, target: Target, whole: Result)
 
 
 class Batch(NamedTuple):
-    """What was found for all texts of a batch, as plain numbers; several classes lead."""
+    """What was found for all texts of a batch, as plain numbers; several classes are a leading axis."""
 
     outputs: list[list[float]]  # every class's score for every text
     relevance: Any

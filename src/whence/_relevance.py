@@ -1,4 +1,4 @@
-"""The public door of the method wing: model, inputs, target and method in, a result out."""
+"""The public function `relevance`: model, inputs, target and method in, a result out."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -37,22 +37,22 @@ def relevance(
 ) -> Result:
     """Explain one score per sample of an unmodified model.
 
-    `inputs`: a float tensor, a tuple of them (relevance for each), or a `PackedSequence`; whatever else the model takes goes
-    into `args` and `kwargs`. Token ids are explained by what the model's embedding makes of them, with its dimensions last;
-    `embedding` names that layer where the ids go into several.
+    `inputs`: a float tensor, a tuple of them (relevance for each), a `PackedSequence`, or token ids. Other arguments of the
+    model go into `args` and `kwargs`. For token ids, relevance has the dimensions of their embedding in a last axis;
+    `embedding` names the layer if the ids go into several.
 
     `target`: a class index or one per sample, `"predicted"`, `"all"` (a leading axis of classes), `(time step, class)` with
     `"all"` for either, `whence.contrast(a, b)`, or a callable from the model's output to one score per sample; without one, the
     model must give one score per sample.
 
-    `lengths`: how many steps of each sample of a padded batch are real. Every sample is then explained as if it were alone: the
-    model is called once for each length, with the samples of that length cut to it (and their rows of `args` and `kwargs`),
-    and is told their `lengths` if its forward has a parameter of that name.
+    `lengths`: the number of steps of each sample in a padded batch, without padding. Every sample is then explained as if it
+    were alone: the model is called once for each length, with the samples of that length, unpadded, and their rows of `args`
+    and `kwargs`. It also gets their `lengths` if its forward has a parameter of that name.
 
     `by_step` sums relevance over the last axis of the inputs, the features: one number for every step, at less cost.
 
-    `at` names a layer: relevance is then that of its output, not of the inputs. `memory` also tells how much relevance the
-    states of recurrent layers carry from step to step.
+    `at` names a layer whose output is explained instead of the inputs. `memory` also returns how much relevance the states of
+    recurrent layers carry from step to step.
 
         result = whence.relevance(model, inputs, target=3, method=whence.LRP(epsilon=1e-3))
         result.check().relevance
@@ -64,7 +64,7 @@ def relevance(
 
 
 def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequence[int] | Tensor | None = None) -> Result:
-    """Have a method answer a question, after the checks that hold for all; `relevance` and `explain` both enter here."""
+    """Check model and inputs, then let the method answer the question; `relevance` and `explain` both call this."""
     forward = replace(forward, model=_followed(forward.model))
     if (question.at is not None or question.memory) and lengths is not None:
         raise InputError(UNANSWERED["at"])
@@ -75,7 +75,7 @@ def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequen
         require_finite(forward.inputs.tensors)
         return method.answer(forward, question)
     except InputError:
-        _require_finite_weights(forward.model, anew=True)  # where relevance is not finite, weights that are not come first
+        _require_finite_weights(forward.model, anew=True)  # weights that are not finite are reported first
         raise
 
 
@@ -86,7 +86,7 @@ def _required_module(model: object) -> nn.Module:
 
 
 def _followed(model: nn.Module) -> nn.Module:
-    """The module whose calls can be followed: a compiled one's original; a scripted one has none."""
+    """The module whose calls can be followed: of a compiled one the original. Scripted ones are refused."""
     if type(model).__name__ == "OptimizedModule":
         model = cast(nn.Module, model._orig_mod)
     for name, module in model.named_modules():
@@ -103,7 +103,7 @@ def _followed(model: nn.Module) -> nn.Module:
 
 
 def _scripted_function(module: nn.Module) -> str | None:
-    """The name of a scripted function that a module holds or its forward calls, also by way of other functions, if it does."""
+    """The name of a scripted function that a module holds, or that its forward calls directly or through others."""
     seen: set[int] = set()
     held = [(name, thing) for name, thing in vars(module).items() if callable(thing)]
     waiting: list[tuple[str, Any]] = [*held, ("forward", type(module).forward)]
@@ -130,9 +130,9 @@ def _contents(function: FunctionType) -> list[Any]:
 
 
 def _require_finite_weights(model: nn.Module, *, anew: bool = False) -> None:
-    """Refuse weights that are not finite; large ones that have not changed since they were last looked at are trusted.
+    """Refuse weights that are not finite; large ones are checked again only after they changed.
 
-    A sum shows a NaN or infinity at a tenth of the price of looking at every number; a GPU is waited for once.
+    A sum shows a NaN or infinity at a tenth of the cost of checking every number, with one GPU synchronisation for all.
     """
     found = [(name, each) for name, each in (*model.named_parameters(), *model.named_buffers()) if each.is_floating_point()]
     unknown = [(name, each) for name, each in found if anew or _FINITE.get(each) != _state(each)]
@@ -156,12 +156,12 @@ def _require_finite(name: str, tensor: Tensor) -> None:
         )
 
 
-LARGE = 2**18  # numbers, from which on looking at them again takes longer than explaining a sentence
-# Large weights that were finite, each with its state at that time. Writing by .data does not show in it, but then relevance
-# is not finite either, and all weights are looked at anew.
+LARGE = 2**18  # elements; checking a larger tensor takes longer than explaining a sentence
+# Large weights that were finite, each with its state at that time. A write through .data does not change the state; but then
+# relevance is not finite, and all weights are checked again.
 _FINITE = WeakIdKeyDictionary()
 
 
 def _state(tensor: Tensor) -> object:
-    """What changes when a tensor is written to; nothing is equal to that of one that does not count its changes."""
+    """Something that changes when a tensor is written to; never equal for inference tensors, which do not count writes."""
     return object() if tensor.is_inference() else (tensor.data_ptr(), tensor._version)

@@ -1,4 +1,4 @@
-"""The paper's equations, each one pure tensor function, in the paper's order; what walks a network lives elsewhere.
+"""The paper's equations in its order, each a pure tensor function; they know nothing of networks.
 
 Symbols: z a neuron's weighted sum, b its bias, N (`fan_in`) the number of lower neurons connected to it, R relevance.
 Relevance tensors may carry extra leading axes (one per explained target); everything broadcasts.
@@ -14,10 +14,10 @@ Product = Literal["all", "half", "prop", "abs"]
 
 
 class Rules(NamedTuple):
-    """The settings of the rules: ε, δ and whose the stabiliser is for weighted connections, and which rule products follow.
+    """The settings of the rules: ε, δ and who gets the stabiliser in weighted connections, and the rule for products.
 
-    `stabiliser="shared"` is the paper's formula: the lower neurons always share the ε term. `"absorbed"` is the authors'
-    released code: they get δ of it, as they do of the bias.
+    `stabiliser="shared"` is the paper's formula: the lower neurons share the whole ε term. `"absorbed"` is the authors'
+    released code: they share δ of it, as of the bias.
     """
 
     epsilon: float = 1e-3
@@ -42,14 +42,14 @@ def sign(z: Tensor) -> Tensor:
 
 
 def stabilise(z: Tensor, epsilon: float) -> Tensor:
-    """z + ε sign z: away from zero, on its own side."""
+    """z + ε sign z: moved away from zero, with the same sign."""
     return torch.where(z >= 0, z + epsilon, z - epsilon)
 
 
 def coefficient(z: Tensor, *, r_out: Tensor, epsilon: float) -> Tensor:
     """Relevance per unit of z, what every term of the sum is multiplied by:  q_j = R_j / (z_j + ε sign z_j).
 
-    A neuron without relevance asks nothing of its denominator, so 0 / 0 counts as 0 when ε = 0.
+    If ε = 0, a neuron without relevance has q = 0, even if z = 0 too.
     """
     if epsilon == 0:
         return torch.where(r_out == 0, 0.0, r_out / torch.where((r_out == 0) & (z == 0), 1.0, z))
@@ -75,7 +75,7 @@ def linear_epsilon(x: Tensor, weight: Tensor, *, q: Tensor, share: Tensor | None
         R_i = Σ_j ( x_i w_ji + (ε sign z_j + δ b_j) / N ) / ( z_j + ε sign z_j ) · R_j
 
     x (B, I); weight (J, I); q, share (B, J) as `coefficient` and `share` give them for the whole sum z. Returns (B, I).
-    Keeps: Σ R_i = Σ R_j − Σ_j absorbed by bias and stabiliser, when x is all of the sum.
+    Keeps: Σ R_i = Σ R_j − Σ_j absorbed by bias and stabiliser, if x holds all terms of the sum.
     """
     r_in = x * (q @ weight)
     return r_in if share is None else r_in + share.sum(-1, keepdim=True)
@@ -97,7 +97,7 @@ def product_half(r_out: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def product_prop(gate: Tensor, source: Tensor, *, r_out: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
-    """By size, as if the factors were added:  R_gate = g / (g + s) · R_z, stabilised as a sum of two terms is."""
+    """In proportion, as if the factors were added:  R_gate = g / (g + s) · R_z, stabilised like a sum of two terms."""
     total = gate + source
     q = coefficient(total, r_out=r_out, epsilon=rules.epsilon)
     both = share(total, q=q, bias=None, fan_in=2, rules=rules) if rules.shares else None
@@ -112,7 +112,7 @@ def product_abs(gate: Tensor, source: Tensor, *, r_out: Tensor) -> tuple[Tensor,
 
 
 def product(gate: Tensor, source: Tensor, *, r_out: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
-    """The relevance (R_gate, R_source) of the factors of z = gate · source; what is missing of R_z the stabiliser absorbed."""
+    """The relevance (R_gate, R_source) of the factors of z = gate · source; the stabiliser absorbs the rest of R_z."""
     if rules.product == "all":
         return torch.zeros_like(r_out), product_all(r_out)
     if rules.product == "half":
@@ -128,5 +128,5 @@ def absorbed_by_bias(bias: Tensor, *, q: Tensor, rules: Rules) -> Tensor:
 
 
 def absorbed_by_stabiliser(z: Tensor, *, q: Tensor, rules: Rules) -> Tensor:
-    """What stops at the stabiliser:  ε sign z_j · q_j, nothing when it is shared, 1 − δ of it otherwise."""
+    """What stops at the stabiliser:  (1 − δ) ε sign z_j · q_j, or nothing if it is shared."""
     return (1 - rules.returned) * rules.epsilon * sign(z) * q

@@ -19,8 +19,8 @@ class Result:
     """The relevance of every input element for one score per sample.
 
     For `target="all"`, `relevance`, `score` and everything in `absorbed` have a leading axis, one entry per class; likewise for
-    all steps of an output. `memory` says how much relevance the state of each recurrent layer carries over the boundary before
-    every step, in the order of the words: entry 0 stands before the first, entry T behind the last.
+    all steps of an output. `memory` is the relevance that the state of each recurrent layer carries from step to step, in the
+    order of the input: entry t is taken before step t, entry T after the last.
     """
 
     relevance: Any  # like the inputs: a tensor, a PackedSequence, or a tuple of them; like the layer's output with at=
@@ -28,10 +28,10 @@ class Result:
     target: Any
     method: Any
     absorbed: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])  # by layer and what absorbed it, each like score
-    explained: Tensor | None = None  # the relevance summed over each sample, like score
-    memory: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # (B, T + 1) by layer, where asked for
-    output: Tensor | None = field(default=None, repr=False)  # what the model returned, where LRP saw it
-    gaps: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # by layer, when the books do not balance
+    explained: Tensor | None = None  # relevance summed over each sample, like score
+    memory: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # (B, T + 1) by layer, if requested
+    output: Tensor | None = field(default=None, repr=False)  # what the model returned, if it is known
+    gaps: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # by layer, if conservation fails
 
     @property
     def gap(self) -> Tensor:
@@ -56,7 +56,7 @@ class Result:
         return "\n".join(lines)
 
     def _largest(self) -> float:
-        """The largest amount of relevance on either side of the books."""
+        """The largest amount of relevance, given to an input or absorbed."""
         amounts = [*floats_of(self.relevance), *self.absorbed.values()]
         return max((float(each.abs().max()) for each in amounts if each.numel()), default=0.0)
 
