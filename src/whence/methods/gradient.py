@@ -36,7 +36,7 @@ class DifferentiableRecurrence(Followed):
         """Make a call; those of recurrent layers are changed as described above."""
         if getattr(func, "__name__", "") not in SEQUENCE_FUNCTIONS:
             return func(*args, **kwargs)
-        is_packed = isinstance(args[3], (list, tuple))  # the weights stand one place later, behind the batch sizes
+        is_packed = isinstance(args[3], (list, tuple))  # the batch sizes come first, so the weights come one place later
         dropout = 6 if is_packed else 5
         if args[0].is_cuda:
             args = (*args[:dropout], 0.0, True, *args[dropout + 2 :])

@@ -106,7 +106,7 @@ def _told_lengths(forward: Forward, tensors: Sequence[Tensor], padding: Padding)
 
 
 def _cut_input(tensor: Tensor, rows: Tensor, size: int, padding: Padding, *, is_first: bool) -> Tensor:
-    """The samples of one length: of a sequence without their padding, of any other input one row per sample."""
+    """The samples of one length: sequences without their padding, any other input as one row per sample."""
     is_sequence, axis = _place(tensor, padding, is_first=is_first)
     if not is_sequence and tensor.shape == (padding.samples, padding.steps):
         raise InputError(

@@ -76,7 +76,7 @@ class WayBack:
         ]
 
     def wants_sums(self, value: Value) -> bool:
-        """Whether only sums over its features are needed of a recurrent layer's input: an explained one, or its rows moved."""
+        """Whether sums over the last axis are enough: with `by_step`, for an explained input or one with moved rows."""
         if not self.by_step:
             return False
         if self._users is None:

@@ -119,7 +119,7 @@ def _shared(weighting: Weighting, s: Tensor) -> Tensor:
 
 
 def data_and_weight(a: Any, b: Any) -> tuple[Value, Tensor, bool]:
-    """Which of two factors carries the content, the other one as plain weights, and whether the content is the first."""
+    """The factor that carries the content, the other one as plain weights, and whether the content comes first."""
     if isinstance(a, Value) and isinstance(b, Value) and a.is_live and b.is_live:
         if a.is_gate == b.is_gate:
             raise NoRule("both factors depend on the input and " + ("both are gates" if a.is_gate else "neither is a gate"))
