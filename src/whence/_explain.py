@@ -150,7 +150,7 @@ def _explained(
 
 def _directions(method: Method, forward: Forward, target: Target, whole: Result) -> list[Result]:
     """The relevance of the forward and of the backward direction, two results that add up to the whole."""
-    shares = [ask(forward, Question(target, direction=d, by_step=True), method) for d in (0, 1)]
+    shares = [ask(forward, Question(target, direction=d), method).by_step() for d in (0, 1)]
     if not method.is_additive:
         return shares
     together = cast(Tensor, shares[0].relevance) + cast(Tensor, shares[1].relevance)

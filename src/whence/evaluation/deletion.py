@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from whence._batches import Text, batches, cut, scores_of
+from whence._batches import Text, batches, cut, require_scores_of, scores_of
 from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.models.pipeline import Pipeline
@@ -40,10 +40,11 @@ def predictions_without(
     cuts = [cut(pipeline, text) for text in texts]
     found = np.full((len(cuts), steps + 1), -1)
     for rows, forward in batches(pipeline, cuts, size=size):
-        embedded = forward.predict().tensors[0]
-        for step in range(steps + 1):
+        output, (embedded,), _ = forward.predict()
+        found[rows, 0] = require_scores_of(pipeline, output, len(rows)).argmax(-1).cpu().numpy()
+        for step in range(1, steps + 1):
             for k, n in enumerate(rows):
-                if 0 < step <= len(orders[n]):
+                if step <= len(orders[n]):
                     word = orders[n][step - 1]
                     embedded[k, list(words[n][word]) if words is not None else word] = 0
             found[rows, step] = scores_of(pipeline, forward, embedded).argmax(-1).cpu().numpy()
