@@ -274,6 +274,11 @@ def summary(done: Sequence[Mutant], equivalent: Sequence[Mutant]) -> dict[str, A
     return {"rooms": rooms, "mutants": kept}
 
 
+def ended(*_: object) -> None:
+    """Exit, as a signal asks."""
+    sys.exit(1)
+
+
 def main() -> None:
     """Make the mutants, run them, and say which survive."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -285,7 +290,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="PATH", help="where to write everything as JSON")
     parser.add_argument("--unchecked", action="store_true", help="leave out the run of all tests on the unchanged package")
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the children end too
+    signal.signal(signal.SIGTERM, ended)  # so that the children end too
     rooms = given.room or [room for room in ROOMS if room != "gpu"]
     mutants = chosen(rooms, given.count, given.seed, given.only)
     for each in ("torch", "pytest"):  # what every child would have to import

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 
 class Edit(NamedTuple):
@@ -80,7 +80,7 @@ class PythonEdits:
             self.expression(node)
         for name, field in ast.iter_fields(node):
             if name not in ("annotation", "returns", "decorator_list", "bases"):
-                for each in field if isinstance(field, list) else [field]:
+                for each in cast(list[object], field) if isinstance(field, list) else [field]:
                     if isinstance(each, ast.AST):
                         self.visit(each)
 

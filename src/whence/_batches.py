@@ -3,12 +3,13 @@
 import inspect
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from whence.errors import InputError, ModelError
+from whence.interpreter.record.layers import named_layers
 from whence.methods.forward import Forward
 from whence.methods.inputs import read
 from whence.methods.target import describe
@@ -62,7 +63,7 @@ def batches(pipeline: Pipeline, cuts: Sequence[Cut], *, size: int) -> Iterator[t
     for rows in _groups(pipeline, [len(each.forms) for each in cuts], size):
         ids = [torch.tensor(pipeline.vocabulary.ids(cuts[n].forms), device="cpu") for n in rows]
         padded = nn.utils.rnn.pad_sequence(ids, batch_first=True).to(device)
-        more: dict[str, Any] = {}
+        more: dict[str, object] = {}
         if _takes_lengths(pipeline.module):
             more["lengths"] = torch.tensor([len(each) for each in ids], device="cpu")
         yield rows, Forward(pipeline.module, read(padded), kwargs=more, embedding=name)
@@ -74,7 +75,7 @@ def scores_of(pipeline: Pipeline, forward: Forward, embedded: Tensor | None = No
     return require_scores_of(pipeline, run.output, len(forward.inputs.tensors[0]))
 
 
-def require_scores_of(pipeline: Pipeline, scores: Any, count: int) -> Tensor:
+def require_scores_of(pipeline: Pipeline, scores: object, count: int) -> Tensor:
     """The output of a pipeline's module for `count` texts; raises if it is not finite scores (B, C)."""
     if not isinstance(scores, Tensor) or scores.shape != (count, len(pipeline.classes)):
         raise ModelError(
@@ -106,7 +107,7 @@ def _groups(pipeline: Pipeline, lengths: Sequence[int], size: int) -> list[list[
 
 def embedding_of(pipeline: Pipeline) -> tuple[str, torch.device]:
     """The name of the layer that embeds the pipeline's tokens, and its device."""
-    found = [(name, each) for name, each in pipeline.module.named_modules() if isinstance(each, nn.Embedding)]
+    found = [(name, each) for name, each in named_layers(pipeline.module) if isinstance(each, nn.Embedding)]
     if len(found) != 1:
         raise ModelError(f"the module has {len(found)} nn.Embedding layers; to explain words it must have one")
     name, layer = found[0]

@@ -7,7 +7,9 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple, cast, overload
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from whence._batches import Cut, Text, batches, cut, require_scores_of, scores_of
@@ -23,6 +25,8 @@ from whence.models.pipeline import Pipeline
 from whence.result import Result
 
 BATCH = 256
+Targets = str | int | np.integer[Any] | Sequence[str | int] | Tensor | NDArray[Any]
+Numbers = list[Any]  # lists of numbers in lists, as `Tensor.tolist` gives them
 
 
 @overload
@@ -30,7 +34,7 @@ def explain(  # pyright: ignore[reportOverlappingOverload] - here a string is no
     pipeline: Pipeline | str | Path,
     texts: str,
     *,
-    target: str | int | Sequence[str | int] = ...,
+    target: Targets = ...,
     method: Method | str | None = ...,
     encoders: bool = ...,
 ) -> Explanation: ...
@@ -39,7 +43,7 @@ def explain(
     pipeline: Pipeline | str | Path,
     texts: Sequence[Text],
     *,
-    target: str | int | Sequence[str | int] = ...,
+    target: Targets = ...,
     method: Method | str | None = ...,
     encoders: bool = ...,
 ) -> Explanations: ...
@@ -47,7 +51,7 @@ def explain(
     pipeline: Pipeline | str | Path,
     texts: str | Sequence[Text],
     *,
-    target: str | int | Sequence[str | int] = "predicted",
+    target: Targets = "predicted",
     method: Method | str | None = None,
     encoders: bool = False,
 ) -> Explanation | Explanations:
@@ -82,14 +86,15 @@ def explain(
     return flat[0] if single and wanted != "all" else Explanations(flat)
 
 
-def _targets(pipeline: Pipeline, target: Any, count: int) -> str | int | list[int]:
+def _targets(pipeline: Pipeline, target: Targets, count: int) -> str | int | list[int]:
     """The target of all texts, or a list with that of each."""
-    target = target.tolist() if hasattr(target, "tolist") else target  # NumPy's and PyTorch's numbers
-    if isinstance(target, (str, bytes)) or not isinstance(target, Sequence):
-        return _target(pipeline, cast(Any, target))
-    if len(target) != count:
-        raise TargetError(f"there are {len(target)} targets for {count} texts; give one for each, or one for all")
-    found = [_target(pipeline, each) for each in target]
+    given = cast(object, getattr(target, "tolist", lambda: target)())  # NumPy's and PyTorch's numbers
+    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        return _target(pipeline, cast(str | int, given))
+    classes = cast(Sequence[str | int], given)
+    if len(classes) != count:
+        raise TargetError(f"there are {len(classes)} targets for {count} texts; give one for each, or one for all")
+    found = [_target(pipeline, each) for each in classes]
     if not all(isinstance(each, int) for each in found):
         raise TargetError('a list of targets names a class for every text; "predicted" and "all" stand alone')
     return cast(list[int], found)
@@ -124,19 +129,19 @@ def _explained(
 ) -> list[list[Explanation]]:
     """For every text of a batch its explanation, or one for every class."""
     try:
-        result = ask(forward, Question(cast(Target, target), by_step=True), method)
+        result = ask(forward, Question(target, by_step=True), method)
     except (InputError, TargetError):
         scores_of(pipeline, forward)  # a module whose output is not finite scores is reported first
         raise
     scores = require_scores_of(pipeline, result.output, len(texts))
-    chosen = cast(Target, scores.argmax(1).tolist() if target == "predicted" else target)
+    chosen = cast(list[int], scores.argmax(1).tolist()) if target == "predicted" else target
     if result.explained is not None and (result.gap.abs() > 1e-4 * result.score.abs().clamp(min=1)).any():
         # single precision is not enough for so long a text; double precision may be
         doubled = replace(pipeline, module=copy.deepcopy(pipeline.module).double())
         (_, forward), *_ = batches(doubled, texts, size=len(texts))
         result = ask(forward, Question(chosen, by_step=True), method).check(1e-4)
     shares = _directions(method, forward, chosen, result) if encoders else []
-    numbers = forward.inputs.tensors[0].tolist()
+    numbers = cast(list[list[int]], forward.inputs.tensors[0].tolist())
     batch = Batch(
         scores.tolist(),
         result.relevance.tolist(),
@@ -163,24 +168,24 @@ class Batch(NamedTuple):
     """What was found for all texts of a batch, as plain numbers; several classes are a leading axis."""
 
     outputs: list[list[float]]  # every class's score for every text
-    relevance: Any
-    scores: Any
-    absorbed: dict[str, Any]
-    encoders: list[Any]
-    settings: dict[str, Any]
+    relevance: Numbers
+    scores: Numbers
+    absorbed: dict[str, Numbers]
+    encoders: list[Numbers]
+    settings: dict[str, object]
 
 
 def _assembled(
-    pipeline: Pipeline, cut_text: Cut, ids: Sequence[int], batch: Batch, row: int, target: Any, method: Method
+    pipeline: Pipeline, cut_text: Cut, ids: Sequence[int], batch: Batch, row: int, target: str | int | list[int], method: Method
 ) -> list[Explanation]:
     (text, _, spans), classes, outputs = cut_text, pipeline.classes, batch.outputs[row]
     is_all = target == "all"
-    chosen = list(range(len(classes))) if is_all else [target[row] if isinstance(target, list) else target]
+    chosen = list(range(len(classes))) if is_all else [target[row] if isinstance(target, list) else cast(int, target)]
     shown = tuple(text[start:end] for start, end in spans)
     unknown = tuple(number == 0 for number in ids[: len(spans)])
     predicted = classes[outputs.index(max(outputs))]
 
-    def own(found: Any, k: int) -> Any:
+    def own(found: Numbers, k: int) -> Any:
         return found[k][row] if is_all else found[row]
 
     return [

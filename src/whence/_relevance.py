@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakIdKeyDictionary
 
 from whence.errors import InputError, WeightsError
+from whence.interpreter.record.layers import named_layers
 from whence.methods.forward import Forward, require_finite
 from whence.methods.inputs import Given, read
 from whence.methods.lengths import relevance_by_length
@@ -32,8 +33,8 @@ def relevance(
     at: str | None = None,
     memory: bool = False,
     by_step: bool = False,
-    args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
+    args: Sequence[object] = (),
+    kwargs: Mapping[str, object] | None = None,
 ) -> Result:
     """Explain one score per sample of an unmodified model.
 
@@ -89,7 +90,7 @@ def _followed(model: nn.Module) -> nn.Module:
     """The module whose calls can be followed: of a compiled one the original. Scripted ones are refused."""
     if type(model).__name__ == "OptimizedModule":
         model = cast(nn.Module, model._orig_mod)
-    for name, module in model.named_modules():
+    for name, module in named_layers(model):
         if isinstance(module, torch.jit.ScriptModule):
             raise InputError(
                 f"{name or 'the model'!r} is a scripted module, whose calls cannot be followed; give the one it was made from"
@@ -106,7 +107,7 @@ def _scripted_function(module: nn.Module) -> str | None:
     """The name of a scripted function that a module holds, or that its forward calls directly or through others."""
     seen: set[int] = set()
     held = [(name, thing) for name, thing in vars(module).items() if callable(thing)]
-    waiting: list[tuple[str, Any]] = [*held, ("forward", type(module).forward)]
+    waiting: list[tuple[str, object]] = [*held, ("forward", type(module).forward)]
     while waiting:
         name, thing = waiting.pop()
         if isinstance(thing, torch.jit.ScriptFunction):
@@ -118,9 +119,9 @@ def _scripted_function(module: nn.Module) -> str | None:
     return None
 
 
-def _contents(function: FunctionType) -> list[Any]:
+def _contents(function: FunctionType) -> list[object]:
     """What a function's closure holds, None for what is not set yet."""
-    found: list[Any] = []
+    found: list[object] = []
     for cell in function.__closure__ or ():
         try:
             found.append(cell.cell_contents)
@@ -150,7 +151,7 @@ def _require_finite(name: str, tensor: Tensor) -> None:
     # a buffer may hold the infinities of a mask
     wrong = ~tensor.isfinite() if isinstance(tensor, nn.Parameter) else tensor.isnan()
     if wrong.any():
-        place = wrong.nonzero()[0].tolist()
+        place = cast(list[int], wrong.nonzero()[0].tolist())
         raise WeightsError(
             f"{name}{place} is {tensor[tuple(place)].item()}; the model's weights must be finite: was its training cut off?"
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ class Result:
     order of the input: entry t is taken before step t, entry T after the last.
     """
 
+    # Any, not `Relevance`: who gave a tensor writes result.relevance.sum(-1), and a union would not let that pass
     relevance: Any  # like the inputs: a tensor, a PackedSequence, or a tuple of them; like the layer's output with at=
     score: Tensor  # (B,), or () for an unbatched input
     target: Any
@@ -84,12 +85,12 @@ class Result:
         )
 
 
-def _summed(leaf: Any) -> Any:
+def _summed(leaf: object) -> object:
     return leaf.sum(-1) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf
 
 
 def _short(amount: Tensor) -> str:
     """The first few numbers of an amount per sample."""
     numbers = amount.reshape(-1)
-    shown = " ".join(f"{number:+.4f}" for number in numbers[:5].tolist())
+    shown = " ".join(f"{number:+.4f}" for number in cast(list[float], numbers[:5].tolist()))
     return f"{shown} …" if len(numbers) > 5 else shown

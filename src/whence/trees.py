@@ -1,45 +1,46 @@
 """Nested tuples, lists and dicts of tensors, as models take and return them."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 
-def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+def mapped(function: Callable[[Any], object], tree: object) -> Any:
     """`function` applied to every leaf of nested tuples, lists and dicts; the structure stays."""
     return rebuilt(tree, [function(leaf) for leaf in leaves_of(tree)])
 
 
-def rebuilt(tree: Any, leaves: Iterable[object]) -> Any:
+def rebuilt(tree: object, leaves: Iterable[object]) -> Any:
     """The same structure with other leaves, given in the order of `leaves_of`."""
     return _filled(tree, iter(leaves))
 
 
-def _filled(tree: Any, leaves: Iterator[object]) -> Any:
+def _filled(tree: object, leaves: Iterator[object]) -> object:
     if isinstance(tree, tuple) and not isinstance(tree, torch.Size):
-        items = [_filled(item, leaves) for item in tree]  # pyright: ignore[reportUnknownVariableType]
-        if hasattr(tree, "_fields"):
-            return type(tree)(*items)
-        return type(tree)(items)  # also the named results of torch.max and similar functions
+        items = [_filled(item, leaves) for item in cast(tuple[object, ...], tree)]
+        kind = cast(Callable[..., object], tree.__class__)
+        if hasattr(kind, "_fields"):
+            return kind(*items)
+        return kind(items)  # also the named results of torch.max and similar functions
     if isinstance(tree, list):
-        return [_filled(item, leaves) for item in tree]  # pyright: ignore[reportUnknownVariableType]
+        return [_filled(item, leaves) for item in cast(list[object], tree)]
     if isinstance(tree, dict):
-        return {key: _filled(item, leaves) for key, item in tree.items()}  # pyright: ignore[reportUnknownVariableType]
+        return {key: _filled(item, leaves) for key, item in cast(dict[object, object], tree).items()}
     return next(leaves)
 
 
-def leaves_of(tree: object) -> list[Any]:
+def leaves_of(tree: object) -> list[object]:
     """The leaves of nested tuples, lists and dicts, in order."""
-    found: list[Any] = []
-    waiting: list[Any] = [tree]
+    found: list[object] = []
+    waiting: list[object] = [tree]
     while waiting:
         item = waiting.pop()
         if isinstance(item, dict):
-            waiting.extend(reversed(item.values()))  # pyright: ignore[reportUnknownArgumentType]
+            waiting.extend(reversed(cast(dict[object, object], item).values()))
         elif isinstance(item, (tuple, list)) and not isinstance(item, torch.Size):
-            waiting.extend(reversed(item))  # pyright: ignore[reportUnknownArgumentType]
+            waiting.extend(reversed(cast(Sequence[object], item)))
         else:
             found.append(item)
     return found

@@ -1,9 +1,10 @@
 """The `whence` command: its subcommands, and errors as one line and an exit code."""
 
 import sys
+from collections.abc import Callable
 from errno import EBADF
 from io import TextIOWrapper
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -93,7 +94,8 @@ def _told(error: Exception, arguments: list[str]) -> int:
 def _wrong_call(error: Any, arguments: list[str]) -> str:
     """The message of a click error, with the option's name and the value that was given for it."""
     reason = error.format_message().replace(": Value error, ", ": ").rstrip(".")
-    checked = getattr(error.__cause__, "errors", list)()  # its message may leave the value out
+    errors = cast(Callable[[], list[dict[str, object]]], getattr(error.__cause__, "errors", list))
+    checked = errors()  # its message may leave the value out
     if checked and (value := repr(checked[0]["input"])) not in reason:
         reason = reason.replace("Invalid value for", f"Invalid value {value} for")
     named = "whence" if arguments[0].startswith("-") else f"whence {arguments[0]}"

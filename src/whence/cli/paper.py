@@ -38,8 +38,8 @@ def paper(
     accuracy, held = found["accuracy"], [finding["holds"] for finding in found["findings"]]
     print(f"{found['counts']['sentences']} sentences; {accuracy['five']:.1%} of five classes right", end="")
     print("" if accuracy["binary"] is None else f", {accuracy['binary']:.1%} positive or negative")
-    for side, title in (("correct", "first right"), ("wrong", "first wrong")):
-        last = ", ".join(f"{method} {curve[-1]:.3f}" for method, curve in found["fig3"][side].items())
+    for curves, title in ((found["fig3"]["correct"], "first right"), (found["fig3"]["wrong"], "first wrong")):
+        last = ", ".join(f"{method} {curve[-1]:.3f}" for method, curve in curves.items())
         print(f"accuracy after 5 deletions, {title}: {last or 'no such sentence'}")
     print(f"findings of the paper that hold here: {held.count(True)} of {len(held)}")
     parts = ", ".join(f"{part} {spent:.1f}" for part, spent in seconds.items())

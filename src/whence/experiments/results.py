@@ -158,7 +158,7 @@ def _fig3(found: Reproduction) -> Deletion:
 def _finite(thing: object) -> object:
     """The same data with None in place of every number that is not finite."""
     if isinstance(thing, dict):
-        return {key: _finite(each) for key, each in thing.items()}
+        return {key: _finite(each) for key, each in cast(dict[str, object], thing).items()}
     if isinstance(thing, (list, tuple)):
-        return [_finite(each) for each in thing]
+        return [_finite(each) for each in cast(list[object], thing)]
     return None if isinstance(thing, float) and not math.isfinite(thing) else thing

@@ -85,7 +85,7 @@ def _learned(task: Task, start: Parameters, generator: torch.Generator, steps: i
         length = int(torch.randint(TRAIN[0], TRAIN[1] + 1, (1,), generator=generator))
         errors = _errors(parameters, [_drawn(task, 128, length, generator)])
         optimiser.zero_grad()
-        errors.sum().backward()  # type: ignore[no-untyped-call]
+        errors.sum().backward()
         optimiser.step()
         schedule.step()
     return {name: each.detach() for name, each in parameters.items()}
@@ -102,7 +102,10 @@ def _residuals(parameters: Parameters, data: Sequence[Sums]) -> Tensor:
 
 
 def _errors(parameters: Parameters, data: Sequence[Sums]) -> Tensor:
-    return vmap(lambda own: _residuals(own, data).square().mean())(parameters)
+    def error(own: Parameters) -> Tensor:
+        return _residuals(own, data).square().mean()
+
+    return vmap(error)(parameters)
 
 
 class Faithfulness(NamedTuple):

@@ -1,10 +1,10 @@
 """A call of the model, as every method makes it; the model itself is not changed."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,8 @@ from torch.overrides import TorchFunctionMode
 
 from whence.errors import InputError, WhenceError
 from whence.interpreter.record.ids import Ids, is_same_table
-from whence.interpreter.record.operation import Function
+from whence.interpreter.record.layers import named_layers
+from whence.interpreter.record.step import Args, Function, Kwargs
 from whence.interpreter.rules.table import TABLE
 from whence.methods.inputs import Inputs
 from whence.methods.predicting import predicting
@@ -23,9 +24,7 @@ class Followed(TorchFunctionMode):
 
     ids: Ids | None = None
 
-    def __torch_function__(
-        self, func: Function, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Function, types: object, args: Args = (), kwargs: Kwargs | None = None) -> object:
         kwargs, ids = kwargs or {}, self.ids
         if ids is None:
             return self.made(func, args, kwargs)
@@ -37,7 +36,7 @@ class Followed(TorchFunctionMode):
         ids.follow(operation, func, args, kwargs, result)
         return result
 
-    def made(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def made(self, func: Function, args: Args, kwargs: Kwargs) -> object:
         """Make a call."""
         return func(*args, **kwargs)
 
@@ -45,7 +44,7 @@ class Followed(TorchFunctionMode):
 class Run(NamedTuple):
     """What one run of the model gave: its output, the explained tensors, and the sample number of their rows where known."""
 
-    output: Any
+    output: object
     tensors: list[Tensor]
     owners: Sequence[Tensor | None]
 
@@ -56,8 +55,8 @@ class Forward:
 
     model: nn.Module
     inputs: Inputs
-    args: Sequence[Any] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    args: Sequence[object] = ()
+    kwargs: Kwargs = field(default_factory=dict[str, object])
     embedding: str | None = None
 
     def run(self, leaf: Callable[[int, Tensor], Tensor], mode: Followed | None = None) -> Run:
@@ -103,7 +102,7 @@ class Forward:
         found = [None] * len(self.inputs.owners) if ids is None else ids.owners
         return [given if given is not None else of_bag for given, of_bag in zip(self.inputs.owners, found, strict=True)]
 
-    def call(self, tensors: Sequence[Tensor], ids: Ids | None) -> Any:
+    def call(self, tensors: Sequence[Tensor], ids: Ids | None) -> object:
         """Call the model with these tensors; an error of PyTorch's about their shapes becomes one sentence."""
         try:
             output = self.model(*self.inputs.arguments(tensors), *self.args, **self.kwargs)
@@ -144,7 +143,7 @@ class Forward:
 
 
 def _tables(model: nn.Module) -> dict[str, Tensor]:
-    return {key: each.weight for key, each in model.named_modules() if isinstance(each, (nn.Embedding, nn.EmbeddingBag))}
+    return {key: each.weight for key, each in named_layers(model) if isinstance(each, (nn.Embedding, nn.EmbeddingBag))}
 
 
 def _raised_by_torch(traceback: TracebackType | None) -> bool:
@@ -160,6 +159,6 @@ def require_finite(tensors: Sequence[Tensor]) -> None:
     """Refuse inputs with a NaN or an infinity, and say where it is."""
     for n, tensor in enumerate(tensors):
         if tensor.is_floating_point() and not math.isfinite(tensor.sum().item()) and not bool(tensor.isfinite().all()):
-            place = (~tensor.isfinite()).nonzero()[0].tolist()
+            place = cast(list[int], (~tensor.isfinite()).nonzero()[0].tolist())
             name = "inputs" if len(tensors) == 1 else f"inputs[{n}]"
             raise InputError(f"{name}{place} is {tensor[tuple(place)].item()}; inputs must be finite numbers")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from whence.errors import InputError, TargetError
-from whence.interpreter.record.operation import Function
+from whence.interpreter.record.step import Function, Kwargs
 from whence.methods.forward import Followed, Forward, require_finite
 from whence.methods.method import Method, Question, is_time_first
 from whence.methods.predicting import predicting
@@ -32,7 +32,7 @@ class DifferentiableRecurrence(Followed):
         super().__init__()
         self.direction = direction  # if given, a bidirectional layer's other direction reads its input as a constant
 
-    def made(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def made(self, func: Function, args: tuple[Any, ...], kwargs: Kwargs) -> object:
         """Make a call; those of recurrent layers are changed as described above."""
         if getattr(func, "__name__", "") not in SEQUENCE_FUNCTIONS:
             return func(*args, **kwargs)
@@ -91,7 +91,8 @@ def gradients(forward: Forward, question: Question) -> Gradients:
         if not all(math.isfinite(each.sum().item()) or bool(each.isfinite().all()) for each in found):
             raise InputError("the score's derivative is not finite: the model divides by zero, or its numbers grow too large")
         signs = _signs((len(rows),), scores)
-        chosen, plain = torch.tensordot(signs, selection.mask, 1), [torch.tensordot(signs.to(each), each, 1) for each in found]
+        chosen = cast(Tensor, torch.tensordot(signs, selection.mask, 1))
+        plain = [cast(Tensor, torch.tensordot(signs.to(each), each, 1)) for each in found]
         if not _are_separate(scores, axis, chosen, plain, tensors, owners):
             raise mixed_samples(scores, axes, tensors)
     explained = selection._replace(target=target) if callable(target) else selection

@@ -23,7 +23,7 @@ class Inputs:
     """Tensors to explain: floats, or token ids whose vectors in the model's embedding are explained."""
 
     tensors: tuple[Tensor, ...]
-    arguments: Callable[[Sequence[Tensor]], tuple[Any, ...]]  # builds the model's arguments from such tensors
+    arguments: Callable[[Sequence[Tensor]], tuple[object, ...]]  # builds the model's arguments from such tensors
     wrapped: Callable[[Sequence[Tensor], int], Relevance]  # such tensors in the user's form, with this many leading axes
     owners: tuple[Tensor | None, ...]  # for every tensor the sample number of each row, from 1 on, if known
     tells_lengths: bool = False  # whether the form itself says how long each sample is
@@ -46,7 +46,7 @@ def _single(given: Tensor) -> Inputs:
     return Inputs(tensors, arguments=lambda tensors: (tensors[0],), wrapped=lambda tensors, lead: tensors[0], owners=(None,))
 
 
-def _several(given: tuple[Any, ...]) -> Inputs:
+def _several(given: tuple[object, ...]) -> Inputs:
     if not given:
         raise InputError("inputs is an empty tuple; give at least one float tensor")
     if any(isinstance(each, PackedSequence) for each in given):
@@ -64,7 +64,7 @@ def _packed(given: PackedSequence) -> Inputs:
     def wrapped(tensors: Sequence[Tensor], lead: int) -> Relevance:
         """With leading axes, a tuple of packed sequences."""
         if lead:
-            return tuple(wrapped([data], lead - 1) for data in tensors[0])  # pyright: ignore[reportReturnType]
+            return tuple(wrapped([data], lead - 1) for data in tensors[0])  # pyright: ignore[reportReturnType] - all of one kind
         return given._replace(data=tensors[0])
 
     return Inputs(

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ class Padding(NamedTuple):
         return len(self.lengths)
 
 
-def relevance_by_length(forward: Forward, question: Question, method: Method, lengths: Any) -> Result:
+def relevance_by_length(forward: Forward, question: Question, method: Method, lengths: object) -> Result:
     """Explain every sample of a padded batch as if it were alone."""
     if forward.inputs.tells_lengths:
         raise InputError("inputs are packed and tell their own lengths; leave out lengths=")
@@ -63,14 +63,14 @@ def relevance_by_length(forward: Forward, question: Question, method: Method, le
     return result.by_step() if question.by_step else result
 
 
-def _padding(forward: Forward, tensor: Tensor, lengths: Any) -> Padding:
+def _padding(forward: Forward, tensor: Tensor, lengths: object) -> Padding:
     """Where the samples of a padded tensor lie, and their lengths, checked."""
-    given = lengths.tolist() if isinstance(lengths, (Tensor, np.ndarray)) else lengths
+    given = cast(object, lengths.tolist()) if isinstance(lengths, (Tensor, np.ndarray)) else lengths
     if not isinstance(given, (list, tuple)) or not all(
-        isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in cast(list[Any], given)
+        isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in cast(list[object], given)
     ):
         raise InputError(f"lengths is {lengths!r}; give one whole number per sample")
-    sizes = [int(n) for n in cast(list[Any], given)]
+    sizes = [int(n) for n in cast(list[int], given)]
     if tensor.dim() < 2:
         raise InputError(f"inputs of shape {tuple(tensor.shape)} are no padded batch; lengths= needs (samples, steps, ...)")
     axes = [axis for axis in ((1, 0) if is_time_first(forward.model) else (0, 1)) if tensor.shape[axis] == len(sizes)]
@@ -125,10 +125,10 @@ def _place(tensor: Tensor, padding: Padding, *, is_first: bool) -> tuple[bool, i
     return is_sequence, padding.axis if is_sequence else 0
 
 
-def _cut_argument(thing: Any, name: str, rows: Tensor, size: int, padding: Padding) -> Any:
+def _cut_argument(thing: object, name: str, rows: Tensor, size: int, padding: Padding) -> object:
     """The samples' rows of a further argument, if its shape shows that it has one row per sample."""
     if isinstance(thing, (tuple, list)):
-        cut = [_cut_argument(each, f"{name}[{n}]", rows, size, padding) for n, each in enumerate(cast(list[Any], thing))]
+        cut = [_cut_argument(each, f"{name}[{n}]", rows, size, padding) for n, each in enumerate(cast(list[object], thing))]
         return tuple(cut) if isinstance(thing, tuple) else cut
     if not isinstance(thing, Tensor) or padding.samples not in thing.shape[:2] or len(rows) == padding.samples == 1:
         return _cut_time(thing, size, padding) if isinstance(thing, Tensor) and len(rows) == padding.samples else thing
@@ -216,14 +216,14 @@ def _joined(parts: Sequence[tuple[Tensor, Result]], forward: Forward, target: Ta
 def _with_steps(part: Result, steps: int) -> Result:
     """A result for all output steps, with 0 for those that its samples do not have."""
 
-    def filled(amount: Any) -> Any:
-        return None if amount is None else torch.cat([amount, amount.new_zeros(steps - len(amount), *amount.shape[1:])])
+    def filled(amount: Tensor) -> Tensor:
+        return torch.cat([amount, amount.new_zeros(steps - len(amount), *amount.shape[1:])])
 
     return replace(
         part,
         relevance=mapped(filled, part.relevance),
         score=filled(part.score),
-        explained=filled(part.explained),
+        explained=None if part.explained is None else filled(part.explained),
         absorbed={name: filled(amount) for name, amount in part.absorbed.items()},
         gaps={name: filled(amount) for name, amount in part.gaps.items()},
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from whence.equations import Product, Rules, Stabiliser
 from whence.errors import InputError, TargetError
 from whence.interpreter.back.samples import Samples, find_samples
 from whence.interpreter.back.way_back import WayBack, required_steps
-from whence.interpreter.record.layers import Layers, leave
+from whence.interpreter.record.layers import Layers, leave, named_layers
 from whence.interpreter.record.recorder import Recorder
 from whence.interpreter.record.step import Value
 from whence.interpreter.rules.table import TABLE
@@ -40,7 +40,7 @@ class Record(NamedTuple):
 
     recorder: Recorder
     output: object
-    middle: list[Any]
+    middle: list[object]
     owners: Sequence[Tensor | None]  # of the rows of every explained tensor, if known beforehand
 
 
@@ -81,7 +81,7 @@ def input_axis(forward: Forward, samples: int) -> int | None:
 
 def require_layer(model: nn.Module, name: str) -> None:
     """Refuse a name that no layer of the model has."""
-    known = [each for each, _ in model.named_modules() if each]
+    known = [each for each, _ in named_layers(model) if each]
     if not isinstance(name, str):
         raise InputError(f"at is a {type(name).__name__}; give the name of a layer, such as at={known[0]!r}")
     if name not in known:
@@ -89,7 +89,7 @@ def require_layer(model: nn.Module, name: str) -> None:
         raise InputError(f"there is no layer {name!r} in the model; it has {', '.join(near) or 'none'}")
 
 
-def _ask_for(back: WayBack, at: str | None, middle: Sequence[Any]) -> None:
+def _ask_for(back: WayBack, at: str | None, middle: Sequence[object]) -> None:
     """Request the relevance of a layer's output. Relevance stops there, unless the layer runs several times."""
     if at is not None and not any(isinstance(leaf, (Value, Tensor)) for leaf in leaves_of(middle)):
         given = f"it gave a {type(middle[0]).__name__}" if middle else "it does not run"
@@ -113,7 +113,7 @@ def _amounts(absorbed: Mapping[str, Tensor]) -> list[tuple[str, Tensor]]:
     """The absorbed amounts that are not all 0; one GPU synchronisation for all."""
     if not absorbed:
         return []
-    is_any = torch.stack(list(absorbed.values())).flatten(1).any(1).tolist()
+    is_any = cast(list[bool], torch.stack(list(absorbed.values())).flatten(1).any(1).tolist())
     return [each for each, is_there in zip(absorbed.items(), is_any, strict=True) if is_there]
 
 
@@ -133,13 +133,14 @@ def _explained_by(back: WayBack, found: Sequence[Tensor], zero: Tensor, *, at: s
     return sum((totals(r, stop) for stop, r in back.stops.items() if r is not None), start=zero)
 
 
-def _middle(outputs: Sequence[Any], back: WayBack, selection: Selection) -> Any:
+def _middle(outputs: Sequence[object], back: WayBack, selection: Selection) -> object:
     """The relevance of a layer's output, in the same form; for several calls a tuple."""
 
-    def of(leaf: Any) -> Any:
+    def of(leaf: object) -> object:
         if not isinstance(leaf, Value):  # whole numbers stay as they are; what does not depend on the inputs has no relevance
-            is_number = isinstance(leaf, Tensor) and leaf.is_floating_point()
-            return selection.led(leaf.new_zeros(len(selection.mask), *leaf.shape)) if is_number else leaf
+            if not isinstance(leaf, Tensor) or not leaf.is_floating_point():
+                return leaf
+            return selection.led(leaf.new_zeros(len(selection.mask), *leaf.shape))
         r = back.stops[leaf]
         return selection.led(leaf.tensor.new_zeros(len(selection.mask), *leaf.tensor.shape) if r is None else r)
 

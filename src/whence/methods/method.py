@@ -1,7 +1,7 @@
 """What a method is: a frozen value that turns a forward pass and a question about it into a result."""
 
 from dataclasses import fields, is_dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from torch import nn
 
@@ -56,7 +56,7 @@ class Method:
         result = self.relevance(forward, question)
         return result.by_step() if question.by_step and not self.sums_by_step else result
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The method's settings by name."""
         return {each.name: getattr(self, each.name) for each in fields(self)} if is_dataclass(self) else {}
 

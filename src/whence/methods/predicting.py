@@ -81,7 +81,7 @@ def _interrupt_in(error: BaseException) -> BaseException | None:
 def _restore(modules: Sequence[nn.Module], token: object, switches: Switches) -> None:
     _let_go(modules, token)
     switches.restore()
-    while _LOCK._is_owned():  # pyright: ignore - an interrupt can come before the lock is released
+    while _LOCK._is_owned():  # pyright: ignore[reportAttributeAccessIssue] - an interrupt can come before the lock is released
         _LOCK.release()
 
 

@@ -2,11 +2,13 @@
 
 from dataclasses import fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from whence.errors import InputError
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from whence.methods.method import Method
 
 # Where each method lives; it is imported when it is first needed.
@@ -25,7 +27,7 @@ def method_class(name: str) -> "type[Method]":
 
 def settings_of(name: str) -> list[str]:
     """The names of a method's settings."""
-    return [each.name for each in fields(cast(Any, method_class(name)))]
+    return [each.name for each in fields(cast("type[DataclassInstance]", method_class(name)))]
 
 
 def method_of(given: object) -> "Method":

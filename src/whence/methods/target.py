@@ -2,16 +2,25 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from whence.errors import InputError, TargetError
 
+Index = int | np.integer[Any]
 Target = (
-    int | Sequence[int] | Tensor | tuple[int | str, int | str] | Callable[[Any], Tensor] | Literal["predicted", "all"] | None
+    Index
+    | str
+    | Sequence[Index]
+    | Tensor
+    | NDArray[np.integer[Any]]
+    | tuple[Index | str, Index | str]
+    | Callable[[Any], Tensor]
+    | None
 )
 
 
@@ -23,7 +32,7 @@ class Selection(NamedTuple):
 
     mask: Tensor  # (K, *shape of the output), 1 at the scores explained
     batch_axis: int | None  # None for an unbatched input
-    target: Any
+    target: Target
     lead: tuple[int, ...] = ()  # the axes of several targets: classes, steps, or steps and classes; K is their product
 
     def scores(self, output: Tensor) -> Tensor:
@@ -65,18 +74,18 @@ def contrast(one: int, other: int) -> Contrast:
     return Contrast(one, other)
 
 
-def describe(output: Any) -> str:
+def describe(output: object) -> str:
     """What a model returned, in a few words."""
     if isinstance(output, Tensor):
         whole = "" if output.is_floating_point() else f" of type {output.dtype}"
         return f"a tensor of shape {tuple(output.shape)}{whole}"
     if isinstance(output, (tuple, list)):
-        items = cast(Sequence[Any], output)
-        return f"a {type(output).__name__} of {len(items)} ({', '.join(describe(item) for item in items)})"
+        items = cast(tuple[object, ...] | list[object], output)
+        return f"a {type(items).__name__} of {len(items)} ({', '.join(describe(item) for item in items)})"
     return f"a {type(output).__name__}"
 
 
-def require_scores(output: Any, target: Target, *, inputs: Sequence[Tensor]) -> Tensor:
+def require_scores(output: object, target: Target, *, inputs: Sequence[Tensor]) -> Tensor:
     """The output of the model, or of a target that is a callable, if it holds scores."""
     if isinstance(output, Tensor) and output.is_floating_point():
         several = any(tensor.dim() > 2 and 1 not in tensor.shape[:2] for tensor in inputs)
@@ -124,7 +133,7 @@ def select(output: Tensor, target: Target, *, batch_axis: int | None) -> Selecti
     per_sample = output.dim() - (batch_axis is not None)  # the number of axes of one sample's output
     samples = 1 if batch_axis is None else output.shape[batch_axis]
     if isinstance(target, tuple):
-        return _step_and_class(output, target, batch_axis)
+        return _step_and_class(output, cast(tuple[Index | str, ...], target), batch_axis)
     if per_sample > 1:
         raise TargetError(
             f"the model returned {describe(output)}, more than one score per sample and class; "
@@ -151,7 +160,7 @@ def select(output: Tensor, target: Target, *, batch_axis: int | None) -> Selecti
     return Selection(mask, batch_axis, int(index[0]) if one_for_all or batch_axis is None else index)
 
 
-def _indices(target: Any, samples: int, classes: int) -> Tensor:
+def _indices(target: object, samples: int, classes: int) -> Tensor:
     """A class index for every sample, each within range."""
     try:
         given = torch.as_tensor(target, device="cpu")
@@ -164,7 +173,7 @@ def _indices(target: Any, samples: int, classes: int) -> Tensor:
         ) from None
     if given.dim() == 1 and len(given) != samples:
         raise TargetError(f"target names {len(given)} classes for {samples} samples; give one for all or one for each")
-    for index in given.reshape(-1).tolist():
+    for index in cast(list[int], given.reshape(-1).tolist()):
         _require_index(index, classes, "target", "scores per sample", "targets")
     return (given % classes).long().expand(samples)
 
@@ -174,7 +183,7 @@ def _require_index(index: int, size: int, what: str, of: str, plural: str) -> No
         raise TargetError(f"{what} {index} does not exist: the model gave {size} {of}, so {plural} run 0–{size - 1}")
 
 
-def _step_and_class(output: Tensor, target: tuple[Any, ...], batch_axis: int | None) -> Selection:
+def _step_and_class(output: Tensor, target: tuple[Index | str, ...], batch_axis: int | None) -> Selection:
     """One step and class, or all of either as leading axes, steps before classes."""
     words = ({"all"}, {"all", "predicted"})
     if len(target) != 2 or not all(

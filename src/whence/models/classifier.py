@@ -45,6 +45,6 @@ class RecurrentClassifier(nn.Module):
     def score(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         """The scores (B, C) of embedded tokens (B, T, E)."""
         packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        _, final = self.encoder(packed)
+        final: Tensor | tuple[Tensor, Tensor] = self.encoder(packed)[1]
         h = final[0] if isinstance(final, tuple) else final  # (2, B, H)
         return self.head(torch.cat([h[0], h[1]], dim=-1))

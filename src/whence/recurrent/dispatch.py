@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -103,7 +103,7 @@ def _exceeds_float16_split(x: Tensor, weights: Sequence[Weights], states: Sequen
 
 
 def _largest(numbers: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(numbers, torch.inf, dtype=torch.float32)
+    return cast(Tensor, torch.linalg.vector_norm(numbers, torch.inf, dtype=torch.float32))
 
 
 class Chosen:
@@ -175,7 +175,7 @@ def run_layer(
         return Chosen(chosen, quick, reference, x, states)
 
 
-def _on(device: torch.device) -> AbstractContextManager[Any]:
+def _on(device: torch.device) -> AbstractContextManager[object]:
     """Make a GPU the current one, as Triton launches on the current GPU; nothing where it already is."""
     is_there = device.type != "cuda" or device.index == torch.cuda.current_device()
     return nullcontext() if is_there else torch.cuda.device(device)

@@ -1,7 +1,7 @@
 """Ragged batches: packing, and reversal within each sequence; the sweeps see only a (T, B, ·) tensor and its lengths."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -48,4 +48,4 @@ def running(steps: int, batch: int, lengths: Tensor | None) -> list[int]:
     """How many sequences are still running at every step; they are sorted by length, longest first."""
     if lengths is None:
         return [batch] * steps
-    return (torch.arange(steps, device=lengths.device)[:, None] < lengths).sum(1).tolist()
+    return cast(list[int], (torch.arange(steps, device=lengths.device)[:, None] < lengths).sum(1).tolist())

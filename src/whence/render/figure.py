@@ -77,7 +77,7 @@ class Curve(NamedTuple):
 def curves(panels: Mapping[str, Sequence[Curve]], *, colours: Mapping[str, str], x: str, y: str) -> Figure:
     """Panels side by side, each with one curve for every method over 0, 1, 2, …; `colours` are those of the labels."""
     figure = Figure(figsize=(10.4, 4.4), layout="constrained")
-    figure.get_layout_engine().set(wspace=0.06)  # pyright: ignore
+    figure.get_layout_engine().set(wspace=0.06)  # pyright: ignore[reportOptionalMemberAccess, reportCallIssue] - layout= sets it
     labels = list(dict.fromkeys(curve.label for panel in panels.values() for curve in panel))
     for axes, (title, panel) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         for curve in panel:

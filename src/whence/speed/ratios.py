@@ -4,7 +4,7 @@ import copy
 import importlib.util
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -58,7 +58,7 @@ class Model(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The scores (B, 5)."""
-        final = self.encoder(x)[1]
+        final: Tensor | tuple[Tensor, Tensor] = self.encoder(x)[1]
         h = final[0] if isinstance(final, tuple) else final
         return self.head(torch.cat([h[0], h[1]], dim=-1))
 
@@ -97,7 +97,7 @@ class Layer:
         """The gradient of the last states by the input; cuDNN has one in training mode alone, and there is no dropout here."""
         self.layer.train(self.x.is_cuda)
         given = self.x.clone().requires_grad_()
-        final = self.layer(given)[1]
+        final: Tensor | tuple[Tensor, Tensor] = self.layer(given)[1]
         torch.autograd.grad((final[0] if isinstance(final, tuple) else final).sum(), given)
         self.layer.eval()
 
@@ -180,10 +180,10 @@ def _others(case: Case, model: Model, x: Tensor, lrp: float) -> dict[str, float]
         oracle = oracle_seconds(model.encoder, model.head.weight, [x[0]])
         found |= {} if oracle is None else {"oracle_over_lrp": case.batch * oracle / lrp}
     if importlib.util.find_spec("captum") and case.size <= 60:
-        from captum.attr import IntegratedGradients  # pyright: ignore[reportMissingImports]
+        from captum.attr import IntegratedGradients  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
 
-        method: Any = IntegratedGradients(model)
-        found["captum_ig_over_lrp"] = seconds(lambda: method.attribute(x, target=0, n_steps=50), "cpu") / lrp
+        attribute = cast(Callable[..., Tensor], IntegratedGradients(model).attribute)
+        found["captum_ig_over_lrp"] = seconds(lambda: attribute(x, target=0, n_steps=50), "cpu") / lrp
     return found
 
 

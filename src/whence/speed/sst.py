@@ -1,8 +1,10 @@
 """What explaining all of SST's test sentences costs, from the recurrent layer alone to finished explanations."""
 
 from pathlib import Path
+from typing import cast
 
 import torch
+from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from whence._batches import batches, cut
@@ -25,7 +27,7 @@ def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Value]:
     assert isinstance(module, RecurrentClassifier)
     texts = [tree.tokens for tree in read_split(directory, "test")]
     forwards = [forward for _, forward in batches(pipeline, [cut(pipeline, text) for text in texts], size=BATCH)]
-    embedded = [(each.predict().tensors[0], each.kwargs["lengths"]) for each in forwards]
+    embedded = [(each.predict().tensors[0], cast(Tensor, each.kwargs["lengths"])) for each in forwards]
 
     def packed() -> None:
         with torch.no_grad():
@@ -40,7 +42,9 @@ def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Value]:
         times = interleaved(
             {"forward": packed, "lrp": lrp, "explain": lambda: explain(pipeline, texts, target=0)}, "cpu", repeats
         )
-        rows = [inputs[n, :length] for inputs, lengths in embedded for n, length in enumerate(lengths.tolist())]
+        rows = [
+            inputs[n, :length] for inputs, lengths in embedded for n, length in enumerate(cast(list[int], lengths.tolist()))
+        ]
         some = rows[:: max(1, len(rows) // 100)]
         oracle = oracle_seconds(module.encoder, module.head.weight, some)
     found: dict[str, Value] = {"sentences": len(texts)}

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -26,9 +27,9 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if not path.is_file():
         raise ModelError(f"{path} is not a regular file; remove it to start over")
     try:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            record = dict(file.metadata() or {})
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is not a mapping
+        with safe_open(path, framework="pt", device="cpu") as file:  # pyright: ignore[reportUnknownVariableType] - without types
+            record = dict(cast(dict[str, str] | None, file.metadata()) or {})
+            tensors = {name: cast(Tensor, file.get_tensor(name)) for name in cast(list[str], file.keys())}
     except (SafetensorError, RuntimeError, OSError) as error:
         raise ModelError(f"{path} is not a checkpoint: {shortened(error)}; remove it to start over") from None
     if record.pop("sha256", None) != _digest(tensors, record):

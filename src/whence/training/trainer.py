@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -61,14 +61,13 @@ def batches(
     phrases: Phrases, weights: Tensor, *, size: int, generator: torch.Generator | None, device: torch.device
 ) -> Iterator[Batch]:
     """Phrases in random order, but sorted by length within every hundred batches, to keep padding small."""
-    order = torch.randperm(len(phrases), generator=generator).tolist() if generator else list(range(len(phrases)))
+    order = _shuffled(len(phrases), generator)
     chunks = [order[k : k + 100 * size] for k in range(0, len(order), 100 * size)]
     ready: list[list[int]] = []
     for chunk in chunks:
         chunk.sort(key=lambda n: len(phrases[n][0]))
         ready += [chunk[k : k + size] for k in range(0, len(chunk), size)]
-    shuffled = torch.randperm(len(ready), generator=generator).tolist() if generator else range(len(ready))
-    for k in shuffled:
+    for k in _shuffled(len(ready), generator):
         rows = ready[k]
         yield Batch(
             nn.utils.rnn.pad_sequence([torch.tensor(phrases[n][0]) for n in rows], batch_first=True).to(device),
@@ -78,12 +77,17 @@ def batches(
         )
 
 
+def _shuffled(count: int, generator: torch.Generator | None) -> list[int]:
+    """The numbers from 0 on in random order; without a generator, in order."""
+    return cast(list[int], torch.randperm(count, generator=generator).tolist()) if generator else list(range(count))
+
+
 def initialise(module: RecurrentClassifier, vectors: Tensor | None) -> None:
     """Initialise with orthogonal recurrent weights, a forget bias of 1, and `vectors` or random embeddings."""
     encoder, hidden = module.encoder, module.architecture.hidden
     for name, weight in encoder.named_parameters():
         if name.startswith("weight_hh"):
-            for gate in weight.data.split(hidden):
+            for gate in cast(Sequence[Tensor], weight.data.split(hidden)):
                 nn.init.orthogonal_(gate)
         elif name.startswith("weight_ih"):
             nn.init.xavier_uniform_(weight)
@@ -108,10 +112,11 @@ def _final_states(encoder: nn.LSTM | nn.GRU | nn.RNN, packed: PackedSequence, ra
     """The encoder's final states (2, B, H) with dropout on its recurrent weights."""
     flat = [
         F.dropout(weight, rate) if name.startswith("weight_hh") else weight
-        for name, weight in ((n, getattr(encoder, n)) for row in encoder._all_weights for n in row)
+        for name, weight in ((n, getattr(encoder, n)) for row in cast(list[list[str]], encoder._all_weights) for n in row)
     ]
     zeros = packed.data.new_zeros(2, int(packed.batch_sizes[0]), encoder.hidden_size)
-    call: Callable[..., Any] = {nn.LSTM: torch.lstm, nn.GRU: torch.gru, nn.RNN: torch.rnn_tanh}[type(encoder)]
+    calls = {nn.LSTM: torch.lstm, nn.GRU: torch.gru, nn.RNN: torch.rnn_tanh}
+    call = cast(Callable[..., tuple[Tensor, ...]], calls[type(encoder)])
     state = (zeros, zeros) if isinstance(encoder, nn.LSTM) else zeros
     found = call(packed.data, packed.batch_sizes, state, flat, True, 1, 0.0, True, True)
     return found[1] if packed.unsorted_indices is None else found[1].index_select(1, packed.unsorted_indices)
@@ -164,7 +169,7 @@ def scores_of(module: nn.Module, sentences: Phrases, *, device: torch.device) ->
     module.eval()
     found = list(batches(sentences, torch.ones(len(sentences)), size=256, generator=None, device=device))
     scores = torch.cat([module(batch.ids, batch.lengths) for batch in found])
-    return scores, torch.cat([batch.labels for batch in found]).tolist()
+    return scores, cast(list[int], torch.cat([batch.labels for batch in found]).tolist())
 
 
 class Trainer:

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
-from torch.overrides import resolve_name
+from torch import Tensor, overrides
 
 from whence.equations import Rules, absorbed_by_stabiliser, coefficient, share, sign
 from whence.errors import InputError
@@ -203,7 +202,7 @@ class WayBack:
                     self._note(step, self.samples.totals(self.held(value, each), value))
 
     def _note(self, step: Step, totals: Tensor) -> None:
-        layer = step.layer or f"{resolve_name(step.function) or step.name} in the model itself"
+        layer = step.layer or f"{overrides.resolve_name(step.function) or step.name} in the model itself"
         self.gaps[layer] = self.gaps[layer] + totals if layer in self.gaps else totals
 
 

@@ -1,7 +1,7 @@
 """PyTorch's own derivative of one recorded call: for a linear map, its adjoint."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -61,7 +61,7 @@ class Graph(NamedTuple):
         return [next(found) if out.requires_grad else torch.zeros_like(out) for out in self.outputs]
 
 
-def graph_of(step: Step) -> tuple[Any, Graph]:
+def graph_of(step: Step) -> tuple[object, Graph]:
     """Run the step's call with its live values as fresh leaves, and keep PyTorch's derivative of it."""
     with torch.enable_grad():
         aliases = {value: value.tensor.detach().requires_grad_() for value in step.inputs if value.is_live}

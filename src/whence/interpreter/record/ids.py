@@ -1,14 +1,15 @@
 """Follows token ids through a model to the embedding that looks them up; the vectors found there are explained."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from whence.errors import InputError
-from whence.interpreter.record.operation import Function, LookUp, Operation
+from whence.interpreter.record.operation import LookUp, Operation
+from whence.interpreter.record.step import Args, Function, Kwargs
 from whence.trees import tensors_of
 
 
@@ -48,14 +49,12 @@ class Ids:
         origin = self.origins.get(id(thing))
         return origin if origin is not None and origin.tensor is thing else None
 
-    def requested(
-        self, operation: Operation, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> LookUp | None:
+    def requested(self, operation: Operation, function: Function, args: Args, kwargs: Kwargs) -> LookUp | None:
         """The look-up that a call makes, if it looks up followed ids."""
         look_up = None if operation.look_up is None else operation.look_up(function, args, kwargs)
         return None if look_up is None or self.origin_of(look_up.ids) is None else look_up
 
-    def answer(self, look_up: LookUp, recorded: AbstractContextManager[Any] | None = None) -> Tensor:
+    def answer(self, look_up: LookUp, recorded: AbstractContextManager[object] | None = None) -> Tensor:
         """The result of a look-up: explained vectors in the order of the ids, or plain rows if the table is not explained.
 
         Operations on explained vectors run in the context `recorded`.
@@ -93,12 +92,10 @@ class Ids:
             known.append(table)
         return is_same_table(table, known[0])
 
-    def follow(
-        self, operation: Operation, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: object
-    ) -> None:
+    def follow(self, operation: Operation, function: Function, args: Args, kwargs: Kwargs, result: object) -> None:
         """Note where the ids of a result came from."""
         is_joined = bool(args) and isinstance(args[0], (list, tuple))
-        operands = list(args[0]) if is_joined else list(args[:1])
+        operands = cast(Sequence[Tensor], args[0] if is_joined else args[:1])
         origins = [origin for each in operands if (origin := self.origin_of(each)) is not None]
         others = [origin for each in tensors_of((args[1:], dict(kwargs))) if (origin := self.origin_of(each)) is not None]
         if not (origins or others) or operation.makes_constant or operation.reads != "numbers":
@@ -109,7 +106,7 @@ class Ids:
         if whole and origins and not others and len(numbers) == 1 and _only_moves(operation):
             moved = [self._places(each) for each in operands]
             if all(each is not None for each in moved):
-                again = function(type(args[0])(moved) if is_joined else moved[0], *args[1:], **kwargs)
+                again = function(moved if is_joined else moved[0], *args[1:], **kwargs)
                 places = [each for each in tensors_of(again) if not each.is_floating_point() and each.dtype != torch.bool]
         for each, own in zip(whole, places, strict=True):
             self.origins[id(each)] = Origin(each, min(numbers), own)

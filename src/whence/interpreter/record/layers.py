@@ -1,33 +1,34 @@
 """The dotted name of the running layer, found with PyTorch's global module hooks, which are set for one call only."""
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import Any
+from typing import cast
 
 from torch import nn
-from torch.nn.modules.module import (
-    _global_forward_hooks,
-    _global_forward_hooks_always_called,
-    _global_forward_pre_hooks,
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from torch.nn.modules import module as hooking
+
+Hooks = dict[int, object]
 
 
-def leave(result: Any) -> Any:
+def leave(result: object) -> object:
     """Return a layer's result unchanged."""
     return result
+
+
+def named_layers(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
+    """A model's layers, itself included, by their dotted names."""
+    return cast(Iterable[tuple[str, nn.Module]], model.named_modules())  # PyTorch gives it no type
 
 
 class Layers:
     """A stack of the running layers' names: the last of `running` is the innermost one, "" the model itself."""
 
     def __init__(self, model: nn.Module, *, kept: str | None = None) -> None:
-        self.outputs: list[Any] = []  # what the layer named `kept` returned, call by call, after `snapshot`
-        self.snapshot: Callable[[Any], Any] = leave
-        self._kept = next((module for name, module in model.named_modules() if kept is not None and name == kept), None)
-        self._names = {id(module): name for name, module in model.named_modules()}
+        self.outputs: list[object] = []  # what the layer named `kept` returned, call by call, after `snapshot`
+        self.snapshot: Callable[[object], object] = leave
+        self._kept = next((module for name, module in named_layers(model) if kept is not None and name == kept), None)
+        self._names = {id(module): name for name, module in named_layers(model)}
         self.running: list[str] = [""]
         self._thread = threading.get_ident()
 
@@ -36,8 +37,8 @@ class Layers:
         """Follow the model's layers in this thread for as long as the context lasts."""
         try:
             try:
-                register_module_forward_pre_hook(self._enter)
-                register_module_forward_hook(self._leave, always_call=True)
+                hooking.register_module_forward_pre_hook(self._enter)
+                hooking.register_module_forward_hook(self._leave, always_call=True)
                 if self._kept is not None:
                     self._kept.register_forward_hook(self._keep)
                 yield
@@ -48,20 +49,21 @@ class Layers:
 
     def _unhook(self) -> None:
         """Remove this record's hooks, found by the functions they call: an interrupt can come before a handle is kept."""
-        kept = [] if self._kept is None else [self._kept._forward_hooks]
-        for hooks in (_global_forward_pre_hooks, _global_forward_hooks, *kept):
+        kept = [] if self._kept is None else [cast(Hooks, self._kept._forward_hooks)]
+        everywhere = cast(tuple[Hooks, Hooks], (hooking._global_forward_pre_hooks, hooking._global_forward_hooks))
+        for hooks in (*everywhere, *kept):
             for key in [key for key, hook in list(hooks.items()) if hook in (self._enter, self._leave, self._keep)]:
-                _global_forward_hooks_always_called.pop(key, None)
+                hooking._global_forward_hooks_always_called.pop(key, None)
                 hooks.pop(key, None)
 
-    def _enter(self, module: nn.Module, args: Any) -> None:
+    def _enter(self, module: nn.Module, args: object) -> None:
         if threading.get_ident() == self._thread:
             self.running.append(self._names.get(id(module), self.running[-1]))
 
-    def _leave(self, module: nn.Module, args: Any, result: Any) -> None:
+    def _leave(self, module: nn.Module, args: object, result: object) -> None:
         if threading.get_ident() == self._thread:
             self.running.pop()
 
-    def _keep(self, module: nn.Module, args: Any, result: Any) -> None:
+    def _keep(self, module: nn.Module, args: object, result: object) -> None:
         if threading.get_ident() == self._thread:
             self.outputs.append(self.snapshot(result))

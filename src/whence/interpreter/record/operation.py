@@ -1,23 +1,23 @@
 """What is known about one torch function, however a call of it is spelled; the table of all functions is in `rules`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 from torch import Tensor
 
 from whence.equations import Product
-from whence.interpreter.record.step import Arguments, Rule
+from whence.interpreter.record.step import Args, Arguments, Function, Kwargs, Rule
 
-Function = Callable[..., Any]
 Choice = Callable[[Arguments, Callable[[object], bool], Product], Rule]  # from arguments, is_trained and the product rule
 Reads = Literal["numbers", "form", "nothing"]
 
 
-class LookUp(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LookUp:
     """A look-up of token ids in a table: `rows` maps ids to vectors, `finish` maps those to the call's result."""
 
-    ids: Any
+    ids: Tensor
     table: Tensor
     rows: Callable[[Tensor], Tensor]
     finish: Callable[[Tensor], Tensor] = lambda rows: rows
@@ -46,7 +46,7 @@ class Operation:
     erases: bool = False  # whether its in-place form replaces all of the old content
     weighs: Literal["", "always", "trained"] = ""  # when constants that go through it count as lower neurons of a sum
     moves_ids: bool = False  # whether it only moves token ids; not needed where the rule `rearranges`
-    look_up: Callable[[Function, tuple[Any, ...], Mapping[str, Any]], LookUp | None] | None = None
+    look_up: Callable[[Function, Args, Kwargs], LookUp | None] | None = None
 
     @property
     def has_rule(self) -> bool:
@@ -92,7 +92,7 @@ class Table(dict[str, Operation]):
 OPERANDS = "condition self input tensors mat1 batch1 tensor1 other mat2 batch2 tensor2 vec".split()
 
 
-def positional(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def positional(args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
     """A call's arguments with its operands by position, also where they are given by name: `torch.add(input=x, other=y)`."""
     kwargs = dict(kwargs)
     for name in OPERANDS:

@@ -1,25 +1,24 @@
 """Intercepts every torch call of a module and records it with its rule; no mathematics here."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor, nn, overrides
 from torch._C._functorch import maybe_current_level
-from torch.overrides import TorchFunctionMode, resolve_name
 
 from whence.equations import Product
 from whence.errors import NoRuleError, WhenceError
 from whence.interpreter.record.ids import Ids
 from whence.interpreter.record.layers import Layers
-from whence.interpreter.record.operation import Function, Operation, Table, positional
+from whence.interpreter.record.operation import Operation, Table, positional
 from whence.interpreter.record.refusal import NoRule, Refused, Unruled, first_line, no_rule, place
-from whence.interpreter.record.step import Arguments, Rule, Step, Trace, Value
+from whence.interpreter.record.step import Args, Arguments, Function, Kwargs, Rule, Step, Trace, Value
 from whence.trees import leaves_of, mapped, rebuilt, tensors_of
 
 
-class Recorder(TorchFunctionMode):
+class Recorder(overrides.TorchFunctionMode):
     """While active, records what a model computes from the explained inputs."""
 
     def __init__(
@@ -53,24 +52,22 @@ class Recorder(TorchFunctionMode):
         self._keep(vectors, self.trace.leaves[number])
         return vectors
 
-    def value_of(self, tensor: Any) -> Value | None:
+    def value_of(self, tensor: object) -> Value | None:
         """The value of a tensor that is on the record; None for anything else."""
         entry = self._values.get(id(tensor))
         return entry[1] if entry is not None and entry[0] is tensor else None
 
-    def snapshot(self, result: Any) -> Any:
+    def snapshot(self, result: object) -> object:
         """A layer's result with every tensor on the record replaced by its value, so that later writes do not change it."""
         return mapped(lambda leaf: self.value_of(leaf) or leaf, result)
 
-    def is_trained(self, tensor: Any) -> bool:
+    def is_trained(self, tensor: object) -> bool:
         """Whether a tensor is a parameter of the model or a view of one."""
         return id(tensor) in self._parameters or (
             isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() in self._trained
         )
 
-    def __torch_function__(
-        self, func: Function, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Function, types: object, args: Args = (), kwargs: Kwargs | None = None) -> object:
         try:
             return self._follow(func, args, kwargs or {})
         except WhenceError:
@@ -82,8 +79,9 @@ class Recorder(TorchFunctionMode):
     def _unfollowed(self, func: Function, leaves: Sequence[object], error: Exception) -> NoRuleError:
         """The error for a call that the model can make, but that could not be recorded."""
         if maybe_current_level() is not None or any(isinstance(leaf, Tensor) and leaf.is_nested for leaf in leaves):
+            name = overrides.resolve_name(func) or self._table.name_of(func)
             return NoRuleError(
-                f"{resolve_name(func) or self._table.name_of(func)} ({place(self._layers.running[-1])}) is inside torch.func's "
+                f"{name} ({place(self._layers.running[-1])}) is inside torch.func's "
                 "vmap, grad or jvp, or works on nested tensors: there, calls cannot be followed; write that part without "
                 "them, or use method=whence.GradientXInput()"
             )
@@ -91,7 +89,7 @@ class Recorder(TorchFunctionMode):
             func, self._layers.running[-1], f"the model can make this call, but recording it failed: {first_line(error)}"
         )
 
-    def _follow(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _follow(self, func: Function, args: Args, kwargs: Kwargs) -> object:
         """Make a call, and record it if it concerns the explained inputs."""
         operation, is_in_place = self._table.spelling(func)
         if operation.reads == "form":
@@ -128,17 +126,17 @@ class Recorder(TorchFunctionMode):
         self,
         operation: Operation,
         func: Function,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
+        args: Args,
+        kwargs: Kwargs,
         tensors: Sequence[Tensor],
-    ) -> Any:
+    ) -> object:
         """Make a call without recording it; token ids are followed through it."""
         result = func(*args, **kwargs)
         if self.ids is not None and any(id(tensor) in self.ids.origins for tensor in tensors):
             self.ids.follow(operation, func, args, kwargs, result)
         return result
 
-    def _apart(self, operation: Operation, args: Sequence[Any]) -> Function | None:
+    def _apart(self, operation: Operation, args: Args) -> Function | None:
         """A function that splits the call into elementwise products, if the product rule needs that."""
         if operation.apart is None:
             return None
@@ -151,7 +149,7 @@ class Recorder(TorchFunctionMode):
             return operation.weighs == "always"
         return sorted(self.is_trained(tensor) for tensor in tensors if tensor.is_floating_point()) == [False, True]
 
-    def _carries(self, func: Function, result: Any) -> bool:
+    def _carries(self, func: Function, result: object) -> bool:
         """Whether the result of a call without a rule holds new real numbers; shapes and comparisons do not."""
         leaves = leaves_of(result)
         if any(isinstance(leaf, (float, complex, np.ndarray)) for leaf in leaves):
@@ -161,16 +159,14 @@ class Recorder(TorchFunctionMode):
             raise no_rule(func, self._layers.running[-1], "complex and quantised numbers carry no relevance")
         return any(tensor.is_floating_point() for tensor in tensors)
 
-    def _rewritten(self, func: Function, rewrite: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _rewritten(self, func: Function, rewrite: Function, args: Args, kwargs: Kwargs) -> object:
         try:
             with self:
                 return rewrite(*args, **kwargs)
         except NoRule as reason:
             raise no_rule(func, self._layers.running[-1], str(reason)) from None
 
-    def _record(
-        self, operation: Operation, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: Sequence[Any]
-    ) -> Any:
+    def _record(self, operation: Operation, func: Function, args: Args, kwargs: Kwargs, leaves: Sequence[object]) -> object:
         tensors, always = [leaf for leaf in leaves if isinstance(leaf, Tensor)], operation.weighs == "always"
         self._refuse_stale(func, tensors)
         if always or not any(self.value_of(tensor) for tensor in tensors):
@@ -190,7 +186,7 @@ class Recorder(TorchFunctionMode):
             result = step.rule.run(step)
         return self._recorded(step, result)
 
-    def _kept(self, leaf: Any) -> Any:
+    def _kept(self, leaf: object) -> object:
         """An argument as the record keeps it: its value, or a copy of a constant, so that later writes do not change it."""
         if not isinstance(leaf, Tensor):
             return leaf
@@ -204,25 +200,25 @@ class Recorder(TorchFunctionMode):
         except NoRule as reason:
             return Unruled(str(reason))
 
-    def _recorded(self, step: Step, result: Any) -> Any:
+    def _recorded(self, step: Step, result: object) -> object:
         """Put a step's result on the record, and return it as plain tensors."""
         is_live = any(value.is_live for value in step.inputs)
         is_gate, in_sum = step.rule.is_gate(step), step.rule.continues_sum(step)
-        plain: list[Any] = [result] if isinstance(result, Tensor) else leaves_of(result)
+        plain: list[object] = [result] if isinstance(result, Tensor) else leaves_of(result)
         outputs: list[Value] = []
         for n, leaf in enumerate(plain):
             if isinstance(leaf, Tensor) and leaf.is_floating_point():
-                plain[n] = leaf.detach()
-                outputs.append(Value(plain[n], step, is_live, is_gate, in_sum))
-                self._keep(plain[n], outputs[-1])
+                plain[n] = detached = leaf.detach()
+                outputs.append(Value(detached, step, is_live, is_gate, in_sum))
+                self._keep(detached, outputs[-1])
         step.outputs = tuple(outputs)
         if outputs:  # whole numbers carry no relevance
             self.trace.steps.append(step)
         return plain[0] if isinstance(result, Tensor) else rebuilt(result, plain)
 
-    def _in_place(self, operation: Operation, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _in_place(self, operation: Operation, func: Function, args: Args, kwargs: Kwargs) -> object:
         """Record the call out of place, then copy its result into the first argument, which stands for it from then on."""
-        target = args[0]
+        target = cast(Tensor, args[0])
         contents = [self.value_of(leaf) for leaf in leaves_of((args[1:], kwargs)) if isinstance(leaf, Tensor)]
         is_live = any(value is not None and value.is_live for value in (self.value_of(target), *contents))
         if not is_live or (operation.erases and not any(contents)):
@@ -243,7 +239,7 @@ class Recorder(TorchFunctionMode):
         else:
             result = self._rewritten(func, rewrite, args, kwargs)
         value = self.value_of(result)
-        if value is None or result.shape != target.shape:
+        if value is None or not isinstance(result, Tensor) or result.shape != target.shape:
             raise no_rule(func, self._layers.running[-1], "it changes the shape of a tensor in place")
         self._forget_aliases(target)
         target.copy_(result)
@@ -269,7 +265,7 @@ class Recorder(TorchFunctionMode):
                     value.tensor = value.tensor.clone()
         self._storages[storage] = []
 
-    def _restore(self, target: Tensor, index: Any, content: Any) -> None:
+    def _restore(self, target: Tensor, index: Any, content: object) -> None:
         """After `y[i] *= 2`, which changes the view y[i] and then assigns it to y[i], y is up to date and no longer stale."""
         tensor, value, changed = self._stale.get(id(target), (None, None, None))
         if self.value_of(target) is not None or not isinstance(content, Tensor) or not _is_same_view(target[index], content):

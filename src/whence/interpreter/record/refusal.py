@@ -1,14 +1,12 @@
 """Calls that relevance cannot pass through, and their errors."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor
-from torch.overrides import resolve_name
+from torch import Tensor, overrides
 
 from whence.errors import NoRuleError, WhenceError
-from whence.interpreter.record.step import Owners, Rule, Step, Value
+from whence.interpreter.record.step import Function, Owners, Rule, Step, Value
 
 
 class NoRule(Exception):  # noqa: N818 - the public one is NoRuleError
@@ -32,9 +30,9 @@ class Unruled(Rule):
         return [torch.zeros_like(value.tensor, dtype=torch.float64) for value in step.outputs]  # samples cannot be followed
 
 
-def no_rule(function: Callable[..., Any], layer: str, reason: str = "") -> NoRuleError:
+def no_rule(function: Function, layer: str, reason: str = "") -> NoRuleError:
     """The error for a call without a rule: which function, in which layer, why, and what to do."""
-    name = resolve_name(function) or f"torch.{getattr(function, '__name__', repr(function)).strip('_')}"
+    name = overrides.resolve_name(function) or f"torch.{getattr(function, '__name__', repr(function)).strip('_')}"
     because = f": {reason}" if reason else ""
     return NoRuleError(
         f"no rule for {name} ({place(layer)}){because}. Add one with @whence.handles({name}), "

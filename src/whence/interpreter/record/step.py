@@ -11,7 +11,7 @@ entry per target.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -19,7 +19,10 @@ from torch import Tensor
 from whence.equations import Product, Rules
 from whence.trees import rebuilt
 
-Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+Function = Callable[..., Any]
+Args = tuple[object, ...]  # of a call that a model makes
+Kwargs = Mapping[str, object]
+Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]  # of a recorded call, which its rule takes apart
 FanIn = float | Tensor
 
 
@@ -39,6 +42,9 @@ class Value:
     in_sum: bool = False
 
 
+Operand = Value | Tensor | float  # of an elementwise call
+
+
 @dataclass(eq=False, slots=True)
 class Step:
     """One call that the module made: its rule, its arguments, and the layer that made it."""
@@ -46,16 +52,16 @@ class Step:
     rule: "Rule"
     name: str
     layer: str
-    function: Callable[..., Any]
+    function: Function
     arguments: Arguments
-    leaves: Sequence[Any]  # of the arguments, in order
+    leaves: Sequence[object]  # of the arguments, in order
     inputs: tuple[Value, ...] = ()
     outputs: tuple[Value, ...] = ()  # the floating-point tensors of the result
     saved: Any = None  # what the rule keeps for the backward pass
     product: Product = "all"  # the rule that products follow
     is_trained: Callable[[object], bool] = bool  # whether a tensor is a parameter of the model
 
-    def again(self, stand_in: Callable[[Value], Any], constant: Callable[[Tensor], Any] | None = None) -> Any:
+    def again(self, stand_in: Callable[[Value], Tensor], constant: Callable[[Tensor], Tensor] | None = None) -> Any:
         """Repeat the call with stand-ins for its values and, if `constant` is given, for its constant float tensors."""
 
         def replaced(leaf: object) -> object:
@@ -101,7 +107,7 @@ class Owners(dict[Value, Tensor]):
         """The common owner of operands that are combined elementwise; constants (0) take the owner of the others."""
         joint = owners[0]
         for other in owners[1:]:
-            first, second = torch.broadcast_tensors(joint, other)
+            first, second = cast(Sequence[Tensor], torch.broadcast_tensors(joint, other))
             if ((first != second) & (first != 0) & (second != 0)).any():
                 raise MixedSamplesError(step)
             joint = torch.maximum(first, second)
@@ -183,7 +189,7 @@ class Rule:
     multiplies = False  # whether it multiplies a gate with its source
     combines = False  # whether it combines its inputs and numbers by + − ×
 
-    def run(self, step: Step) -> Any:
+    def run(self, step: Step) -> object:
         """Compute the call's result, keeping in `step.saved` what `hand_back` will need."""
         return step.again(lambda value: value.tensor)
 

@@ -1,7 +1,6 @@
 """Attention, written as calls that have rules: the softmax weights are gates, the values their sources."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -72,7 +71,8 @@ def multi_head_attention_forward(
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     if use_separate_proj_weight:
-        weights: Any = (q_proj_weight, k_proj_weight, v_proj_weight)
+        assert q_proj_weight is not None and k_proj_weight is not None and v_proj_weight is not None
+        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
     else:
         assert in_proj_weight is not None
         weights = in_proj_weight.chunk(3)
@@ -98,7 +98,7 @@ def multi_head_attention_forward(
 
 def heads(projected: Tensor, number: int) -> Tensor:
     """(L, B, E) to (B, heads, L, E / heads)."""
-    return projected.unflatten(-1, (number, -1)).permute(1, 2, 0, 3)
+    return torch.unflatten(projected, -1, (number, -1)).permute(1, 2, 0, 3)
 
 
 def masked(scores: Tensor, mask: Tensor) -> Tensor:

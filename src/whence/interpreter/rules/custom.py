@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from whence.errors import InputError
 from whence.interpreter.record.graph import graph_of
-from whence.interpreter.record.step import Arriving, Back, MixedSamplesError, Owners, Rule, Step, Value
+from whence.interpreter.record.step import Arriving, Back, Function, MixedSamplesError, Owners, Rule, Step, Value
 from whence.interpreter.rules.table import TABLE
 from whence.trees import rebuilt
 
@@ -17,7 +17,7 @@ from whence.trees import rebuilt
 class Call(NamedTuple):
     """What a user's rule sees of a call: the function, its arguments and its result, all as plain tensors."""
 
-    function: Callable[..., Any]
+    function: Function
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     output: Any
@@ -34,7 +34,7 @@ class Custom(Rule):
     def __init__(self, rule: CustomRule) -> None:
         self.rule = rule
 
-    def run(self, step: Step) -> Any:
+    def run(self, step: Step) -> object:
         with torch.no_grad():
             result = super().run(step)
         args, kwargs = rebuilt(step.arguments, [leaf.tensor if isinstance(leaf, Value) else leaf for leaf in step.leaves])
@@ -46,7 +46,7 @@ class Custom(Rule):
         _, graph = graph_of(step)
         live = [value for value in step.inputs if value.is_live]
         found = [torch.zeros_like(value.tensor, dtype=torch.float64) for value in step.outputs]
-        for number in torch.cat([owners[value].reshape(-1) for value in live]).unique().tolist():
+        for number in cast(list[float], torch.cat([owners[value].reshape(-1) for value in live]).unique().tolist()):
             if number:
                 marked = [(owners[value] == number).to(value.tensor.dtype) for value in live]
                 for into, touched in zip(found, graph.touched(marked), strict=True):
@@ -65,7 +65,7 @@ class Custom(Rule):
             ]
             found = self.rule(step.saved, r_out[0] if len(r_out) == 1 else tuple(r_out))
             found = [found] if isinstance(found, Tensor) else found
-            if not isinstance(found, Sequence) or not all(isinstance(each, Tensor) for each in found):  # pyright: ignore
+            if not isinstance(found, Sequence) or not all(isinstance(each, Tensor) for each in found):
                 raise InputError(f"the rule for torch.{step.name} returned {found!r}; it must return one tensor for each input")
             rows.append(found)
         for n, value in enumerate(step.inputs):
@@ -81,7 +81,7 @@ class Custom(Rule):
                 back.absorb(step, "constant", r, step.outputs[0])
 
 
-def handles(*functions: Callable[..., Any]) -> Callable[[CustomRule], CustomRule]:
+def handles(*functions: Function) -> Callable[[CustomRule], CustomRule]:
     """Give torch functions a rule of your own, for every explanation from now on.
 
     The rule gets the call and the relevance of its output, and returns the relevance of each tensor argument that depends

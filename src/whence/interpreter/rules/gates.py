@@ -1,16 +1,15 @@
 """Products: which factor is the gate and which the source, decided by the call that made each factor, or by the user."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import cast
 
 import torch
-from torch import Tensor
-from torch.overrides import handle_torch_function, has_torch_function_unary
+from torch import Tensor, overrides
 
 from whence.equations import Product, product, product_all
 from whence.errors import InputError
 from whence.interpreter.record.refusal import NoRule
-from whence.interpreter.record.step import Arguments, Arriving, Back, Rule, Step, Value
+from whence.interpreter.record.step import Arguments, Arriving, Back, Operand, Rule, Step, Value
 from whence.interpreter.rules import sums, weighted
 from whence.interpreter.rules.routing import Routing
 
@@ -43,14 +42,14 @@ class GatedProduct(Rule):
         if back.rules.product == "prop" and back.rules.returned != 1:
             back.absorb(step, "stabiliser", r - parts[0] - parts[1], step.outputs[0])
 
-    def _give(self, step: Step, factor: Value | Tensor, r: Tensor, back: Back) -> None:
+    def _give(self, step: Step, factor: Operand, r: Tensor, back: Back) -> None:
         if isinstance(factor, Value) and factor.is_live:
             back.deliver(step, factor, r=sums.reduced(r, factor.tensor.shape))
         else:
             back.absorb(step, "constant", r, step.outputs[0])
 
 
-def source_of(a: Any, b: Any) -> Value | Tensor:
+def source_of(a: Operand, b: Operand) -> Operand:
     """The factor that carries the content of a product."""
     gates = [isinstance(factor, Value) and factor.is_gate for factor in (a, b)]
     if gates[0] == gates[1]:
@@ -113,8 +112,8 @@ def gate(tensor: Tensor) -> Tensor:
     """
     if not isinstance(tensor, Tensor):
         raise InputError(f"whence.gate marks a tensor, not a {type(tensor).__name__}")
-    if has_torch_function_unary(tensor):
-        return handle_torch_function(gate, (tensor,), tensor)
+    if overrides.has_torch_function_unary(tensor):
+        return overrides.handle_torch_function(gate, (tensor,), tensor)
     return tensor
 
 
@@ -126,12 +125,12 @@ def matrix_product(a: Tensor, b: Tensor) -> Tensor:
     return found if a.dim() > 1 else found.squeeze(-1 if b.dim() == 1 else -2)
 
 
-def einsum_product(equation: str, *operands: Any) -> Tensor:
+def einsum_product(equation: str, *operands: Tensor | Sequence[Tensor]) -> Tensor:
     """An einsum of two operands as elementwise products and sums."""
-    operands = tuple(operands[0]) if len(operands) == 1 else operands
-    if len(operands) != 2:
-        raise NoRule(f"an einsum of {len(operands)} operands is not one product; write it as products of two")
-    a, b = operands
+    factors = cast(Sequence[Tensor], operands[0] if len(operands) == 1 else operands)
+    if len(factors) != 2:
+        raise NoRule(f"an einsum of {len(factors)} operands is not one product; write it as products of two")
+    a, b = factors
     (left, right), arrow, out = (part := equation.replace(" ", "").partition("->"))[0].split(","), part[1], part[2]
     if not arrow or "." in equation or any(len(set(each)) != len(each) for each in (left, right, out)):
         raise NoRule("this equation cannot be taken apart; write out its result, each letter once per operand")
@@ -148,7 +147,7 @@ def einsum_product(equation: str, *operands: Any) -> Tensor:
     return product.sum(tuple(range(len(out), len(letters)))) if summed else product
 
 
-def quotient(a: Any, b: Tensor, *, rounding_mode: str | None = None) -> Tensor:
+def quotient(a: Tensor | float, b: Tensor, *, rounding_mode: str | None = None) -> Tensor:
     """a / b as a product with 1 / b."""
     if rounding_mode is not None:
         raise NoRule("it rounds")
@@ -160,6 +159,11 @@ def quotient_apart(live: Sequence[bool], product: Product) -> Callable[..., Tens
     return quotient if list(live[1:2]) == [True] else None
 
 
+def turned_matrix_product(a: Tensor, b: Tensor) -> Tensor:
+    """b @ a, as `Tensor.__rmatmul__` is called."""
+    return matrix_product(b, a)
+
+
 def matrix_product_apart(live: Sequence[bool], product: Product) -> Callable[..., Tensor] | None:
     """Splits a matrix product of two live factors, if both get relevance."""
     return matrix_product if product != "all" and list(live).count(True) > 1 else None
@@ -167,7 +171,7 @@ def matrix_product_apart(live: Sequence[bool], product: Product) -> Callable[...
 
 def turned_matrix_product_apart(live: Sequence[bool], product: Product) -> Callable[..., Tensor] | None:
     """The same for `Tensor.__rmatmul__`, which gets its right factor first."""
-    return (lambda a, b: matrix_product(b, a)) if matrix_product_apart(live, product) else None
+    return turned_matrix_product if matrix_product_apart(live, product) else None
 
 
 def einsum_apart(live: Sequence[bool], product: Product) -> Callable[..., Tensor] | None:

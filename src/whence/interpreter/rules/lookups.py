@@ -1,28 +1,29 @@
 """Look-ups of token ids, read from a call: which argument holds the ids, which the table, and how rows become the result."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from whence.interpreter.record.operation import LookUp
+from whence.interpreter.record.step import Args, Function, Kwargs
 
 BAG = ("input", "weight", "offsets", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse")
 
 
-def embedding(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LookUp:
+def embedding(function: Function, args: Args, kwargs: Kwargs) -> LookUp:
     """F.embedding, which names the ids first, and torch.embedding, which names the table first."""
     names = (
         ("weight", "indices") if function is torch.embedding else ("input", "weight", "padding_idx", "max_norm", "norm_type")
     )
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
     ids = given["indices"] if function is torch.embedding else given["input"]
     return LookUp(ids, given["weight"], _rows(given))
 
 
-def bag(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LookUp:
+def bag(function: Function, args: Args, kwargs: Kwargs) -> LookUp:
     """F.embedding_bag: the sum, mean or maximum of every bag's rows."""
     given: dict[str, Any] = {**dict(zip(BAG, args, strict=False)), **kwargs}
     ids, offsets = given["input"], given.get("offsets")
@@ -41,7 +42,7 @@ def bag(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str
     return LookUp(ids, given["weight"], _rows(given), finish, offsets if ids.dim() == 1 else None)
 
 
-def indexed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LookUp | None:
+def indexed(function: Function, args: Args, kwargs: Kwargs) -> LookUp | None:
     """table[ids]."""
     table, ids = args
     if not isinstance(table, Tensor) or table.dim() != 2 or not isinstance(ids, Tensor):
@@ -57,7 +58,7 @@ def _rows(given: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:
         found = F.embedding(ids, table.detach())
         if largest is None:
             return found
-        size = torch.linalg.vector_norm(found, norm, dim=-1, keepdim=True)
+        size = cast(Tensor, torch.linalg.vector_norm(found, norm, dim=-1, keepdim=True))
         return torch.where(size > largest, found * (largest / (size + 1e-7)), found)
 
     return rows
@@ -80,8 +81,8 @@ def bagged(
     if ids.dim() == 2:
         bags = [(rows[n], kept[n]) for n in range(len(ids))]
     else:
-        starts = [0] if offsets is None else offsets.tolist()
+        starts = [0] if offsets is None else cast(list[int], offsets.tolist())
         ends = starts[1:] if includes_last else [*starts[1:], len(ids)]
         bags = [(rows[a:b], kept[a:b]) for a, b in zip(starts, ends, strict=False)]
-    pool = {"sum": lambda bag: bag.sum(0), "mean": lambda bag: bag.mean(0), "max": lambda bag: bag.amax(0)}[mode]
-    return torch.stack([pool(bag[mask]) if bool(mask.any()) else bag.new_zeros(bag.shape[-1]) for bag, mask in bags])
+    pool = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax}[mode]
+    return torch.stack([pool(bag[mask], 0) if bool(mask.any()) else bag.new_zeros(bag.shape[-1]) for bag, mask in bags])

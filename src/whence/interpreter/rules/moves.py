@@ -5,7 +5,7 @@ input tensor in order, or None if it does not support these arguments.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import EllipsisType
 
 import torch
 from torch import Tensor
@@ -14,14 +14,15 @@ from whence.interpreter.record.step import Step, Value
 from whence.recurrent.sequences import Packing
 
 Carry = Callable[[Tensor], Sequence[Tensor]]
+Part = int | slice | EllipsisType | Tensor | None  # of an index
 
 
-def reshaped(x: Any, *form: Any, **more: Any) -> Carry | None:
+def reshaped(x: object, *form: object, **more: object) -> Carry | None:
     """A call that keeps the order of the elements."""
     return (lambda r: [r.reshape(len(r), *x.tensor.shape)]) if isinstance(x, Value) else None
 
 
-def transposed(x: Any, a: Any, b: Any) -> Carry | None:
+def transposed(x: object, a: object, b: object) -> Carry | None:
     """Two axes exchanged."""
     if not (isinstance(x, Value) and isinstance(a, int) and isinstance(b, int)):
         return None
@@ -29,17 +30,18 @@ def transposed(x: Any, a: Any, b: Any) -> Carry | None:
     return lambda r: [r.transpose(*axes)]
 
 
-def joined(parts: Any, dim: Any = 0) -> Carry | None:
+def joined(parts: Sequence[object], dim: int = 0) -> Carry | None:
     """Tensors joined along an axis."""
     if not isinstance(parts, (list, tuple)) or len({id(part) for part in parts}) < len(parts):
         return None
-    if not all(isinstance(part, Value) and part.tensor.dim() == parts[0].tensor.dim() for part in parts):
+    values = [part for part in parts if isinstance(part, Value)]
+    if len(values) < len(parts) or len({value.tensor.dim() for value in values}) != 1:
         return None
-    axis = dim % parts[0].tensor.dim()
-    return lambda r: r.split([part.tensor.shape[axis] for part in parts], dim=axis + 1)
+    axis = dim % values[0].tensor.dim()
+    return lambda r: r.split_with_sizes([value.tensor.shape[axis] for value in values], dim=axis + 1)
 
 
-def picked(x: Any, index: Any) -> Carry | None:
+def picked(x: object, index: Part | tuple[Part, ...]) -> Carry | None:
     """A part of a tensor, indexed by integers and slices."""
     names = index if isinstance(index, tuple) else (index,)
     if not isinstance(x, Value) or not all(type(name) in (int, slice, type(None), type(...)) for name in names):
@@ -53,7 +55,7 @@ def picked(x: Any, index: Any) -> Carry | None:
     return back
 
 
-def selected(x: Any, dim: Any, index: Any) -> Carry | None:
+def selected(x: object, dim: object, index: object) -> Carry | None:
     """Rows picked by index; a row may be picked several times."""
     if not (isinstance(x, Value) and isinstance(dim, int) and isinstance(index, Tensor) and x.tensor.dim() > 0):
         return None
@@ -66,7 +68,7 @@ def selected(x: Any, dim: Any, index: Any) -> Carry | None:
     return back
 
 
-def packed(x: Any, lengths: Any, batch_first: Any) -> Carry | None:
+def packed(x: object, lengths: object, batch_first: bool) -> Carry | None:
     """A padded batch, sorted by length, as packed rows."""
     if not isinstance(x, Value) or not isinstance(lengths, Tensor):
         return None
@@ -93,6 +95,6 @@ def always(step: Step) -> bool:
     return True
 
 
-def cast(x: Any, *kind: Any, **more: Any) -> Carry | None:
+def cast(x: object, *kind: object, **more: object) -> Carry | None:
     """A change of precision or device; relevance keeps the precision it arrived in."""
     return (lambda r: [r.to(x.tensor.device)]) if isinstance(x, Value) else None

@@ -1,7 +1,8 @@
 """nn.LSTM, nn.GRU, nn.RNN and their cells as one step each: layers and directions are unrolled here, time in `recurrent`."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -14,12 +15,15 @@ from whence.recurrent.dispatch import Chosen, run_layer
 from whence.recurrent.sequences import Packing
 from whence.recurrent.weights import Weights, by_layer
 
+State = Value | Tensor | Sequence[Value | Tensor]  # an LSTM has two
 
-class RecurrentCall(NamedTuple):
+
+@dataclass(frozen=True, eq=False)
+class RecurrentCall:
     """A call of a recurrent layer or cell. `to_steps` converts its input to (T, B, E), `from_steps` converts back."""
 
-    data: Any
-    states: tuple[Any, ...]  # (layers · directions, B, ·) each; without the first axis for a single cell
+    data: Value | Tensor
+    states: tuple[Value | Tensor, ...]  # (layers · directions, B, ·) each; without the first axis for a single cell
     layers: list[list[Weights]]
     lengths: Tensor | None
     to_steps: Callable[[Tensor], Tensor]
@@ -48,26 +52,31 @@ def read_sequence(cell: Cell, *args: Any) -> RecurrentCall:
     states, flat, has_biases, count, dropout, train, bidirectional = rest[:7]
     if train and dropout > 0:
         raise Refused("its dropout is active; an explanation needs a prediction that stays the same")
-    states = tuple(states) if isinstance(states, (list, tuple)) else (states,)
     layers = by_layer(cell.weights, flat, has_biases=has_biases, directions=1 + bidirectional, layers=count)
     if batch_sizes is not None:
         packing = Packing.of(batch_sizes, tensor(data).device)
-        return RecurrentCall(data, states, layers, packing.lengths, packing.unpack, packing.pack)
+        return RecurrentCall(data, several(states), layers, packing.lengths, packing.unpack, packing.pack)
     batch_first = rest[7]
 
     def swap(x: Tensor) -> Tensor:
         return x.transpose(-2, -3) if batch_first else x
 
-    return RecurrentCall(data, states, layers, None, swap, swap)
+    return RecurrentCall(data, several(states), layers, None, swap, swap)
 
 
 def read_cell(
-    cell: Cell, input: Any, state: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+    cell: Cell,
+    input: Value | Tensor,
+    state: State,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
 ) -> RecurrentCall:
     """torch.lstm_cell, torch.gru_cell, torch.rnn_tanh_cell or torch.rnn_relu_cell: one step of one layer."""
     biases = [] if b_ih is None or b_hh is None else [b_ih, b_hh]
     weights = cell.weights(w_ih, w_hh, *biases, has_biases=bool(biases))
-    states = tuple(state) if isinstance(state, (list, tuple)) else (state,)
+    states = several(state)
     return RecurrentCall(input, states, [[weights]], None, lambda x: x.unsqueeze(-3), lambda x: x.squeeze(-3), is_cell=True)
 
 
@@ -77,7 +86,7 @@ class Recurrence(Rule):
     def __init__(self, cell: Cell, read: Callable[..., RecurrentCall]) -> None:
         self.cell, self.read = cell, read
 
-    def run(self, step: Step) -> Any:
+    def run(self, step: Step) -> object:
         args, kwargs = step.arguments
         call = self.read(self.cell, *args, **kwargs)
         x = call.to_steps(tensor(call.data))
@@ -97,12 +106,12 @@ class Recurrence(Rule):
         return [tensor(state)[None] if call.is_cell else tensor(state) for state in call.states]
 
     def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
-        call, _ = step.saved
+        call: RecurrentCall = step.saved[0]
         known: list[Tensor] = []
         if is_live(call.data):
             rows = owners.reduced(step, owners[call.data], (-1,)).expand(call.data.tensor.shape)[..., :1]
             known.append(owners.reduced(step, call.to_steps(rows), (0,))[0])  # (B, 1)
-        for state in filter(is_live, call.states):
+        for state in (each for each in call.states if is_live(each)):
             owner = owners.reduced(step, owners[state], (-1,))[..., :1]
             known.append(owner if call.is_cell else owners.reduced(step, owner, (0,))[0])
         columns = owners.agreed(step, known)
@@ -113,7 +122,8 @@ class Recurrence(Rule):
         return [call.from_steps(over_time).expand(shapes[0]), *(columns.expand(shape) for shape in shapes[1:])]
 
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
-        call, layers = step.saved
+        call: RecurrentCall = step.saved[0]
+        layers: list[Chosen] = step.saved[1]
         r_x, r_states = self._arrived(step, arriving)
         r_initial: list[Sequence[Tensor]] = []
         keep = back.memory is not None and not call.is_cell
@@ -169,12 +179,17 @@ class Recurrence(Rule):
                 back.absorb_columns(step, "initial_state", r.sum((1, 3)), last)
 
 
-def tensor(thing: Any) -> Tensor:
+def several(state: State) -> tuple[Value | Tensor, ...]:
+    """The states of a call, also where there is one alone."""
+    return (state,) if isinstance(state, (Value, Tensor)) else tuple(state)
+
+
+def tensor(thing: Value | Tensor) -> Tensor:
     """The tensor of a value or of a constant."""
     return thing.tensor if isinstance(thing, Value) else thing.detach()
 
 
-def is_live(thing: Any) -> bool:
+def is_live(thing: object) -> TypeGuard[Value]:
     """Whether something depends on the explained inputs."""
     return isinstance(thing, Value) and thing.is_live
 

@@ -1,7 +1,7 @@
 """Torch functions rewritten as calls that have rules."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -9,6 +9,8 @@ from torch.nn import functional as F
 
 from whence.interpreter.record.refusal import Refused
 from whence.interpreter.rules.gates import gate
+
+Size = int | tuple[int, ...] | list[int]
 
 
 def scaled(tensor: Tensor, by: float) -> Tensor:
@@ -26,7 +28,7 @@ def add_elementwise_product(input: Tensor, a: Tensor, b: Tensor, *, value: float
     return input + scaled(a * b, value)
 
 
-def interpolate(start: Tensor, end: Tensor, weight: Any) -> Tensor:
+def interpolate(start: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     """torch.lerp as two products, since the weight may be a gate."""
     return (1 - weight) * start + weight * end
 
@@ -36,7 +38,7 @@ def gated_linear_unit(tensor: Tensor, dim: int = -1) -> Tensor:
     return tensor.chunk(2, dim)[0] * tensor.chunk(2, dim)[1].sigmoid()
 
 
-def divide_into(tensor: Tensor, other: Any) -> Tensor:
+def divide_into(tensor: Tensor, other: Tensor | float) -> Tensor:
     """other / tensor, as Tensor.__rdiv__ is called."""
     return tensor.reciprocal() * other
 
@@ -61,7 +63,7 @@ def turn_round(tensor: Tensor) -> Tensor:
     return tensor.flip(0)
 
 
-def set_item(tensor: Tensor, index: Any, content: Any) -> Tensor:
+def set_item(tensor: Tensor, index: Any, content: Tensor | float) -> Tensor:
     """tensor[index] = content, in a copy."""
     copied = tensor.clone()
     copied[index] = content
@@ -73,26 +75,30 @@ def copied(target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor
     return source.expand(target.shape).to(device=target.device, dtype=target.dtype, copy=True)
 
 
+def single(size: Size) -> int:
+    """The size of the one axis that a call is about."""
+    return size[0] if isinstance(size, (tuple, list)) else size
+
+
 def average_pool(
     input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
     """F.avg_pool1d as a mean over windows."""
-    kernel, step, margin = ((each[0] if isinstance(each, (tuple, list)) else each) for each in (kernel_size, stride, padding))
+    kernel, step, margin = single(kernel_size), single(stride or kernel_size), single(padding)
     if ceil_mode or (margin and not count_include_pad):
         raise Refused("ceil_mode and count_include_pad=False have no rule")
     padded = F.pad(input, (margin, margin)) if margin else input
-    return padded.unfold(-1, kernel, step or kernel).mean(-1)
+    return padded.unfold(-1, kernel, step).mean(-1)
 
 
-def adaptive_average_pool(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_average_pool(input: Tensor, output_size: Size) -> Tensor:
     """F.adaptive_avg_pool1d as means over its windows."""
-    count = output_size[0] if isinstance(output_size, (tuple, list)) else output_size
-    size = input.shape[-1]
+    count, size = single(output_size), input.shape[-1]
     return torch.stack([input[..., n * size // count : -(-(n + 1) * size // count)].mean(-1) for n in range(count)], dim=-1)
 
 
@@ -117,5 +123,5 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None) -> Tensor:
     """F.normalize with its normaliser as a gate."""
-    size = (input * input).sum(dim, keepdim=True).sqrt() if p == 2 else input.norm(p, dim, keepdim=True)
+    size = (input * input).sum(dim, keepdim=True).sqrt() if p == 2 else cast(Tensor, input.norm(p, dim, keepdim=True))
     return input * gate(size.clamp_min(eps).reciprocal())

@@ -1,7 +1,7 @@
 """Calls that only move numbers: relevance moves with them, by PyTorch's own derivative, whose entries are 0 and 1."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -36,7 +36,7 @@ class Routing(Rule):
         self.back, self.fills, self.overwrites, self.casts, self._moves_rows = back, fills, overwrites, casts, moves_rows
         self.rearranges = not (fills or overwrites)
 
-    def run(self, step: Step) -> Any:
+    def run(self, step: Step) -> object:
         step.saved = self._written_out(step)
         if step.saved is not None:
             return super().run(step)
@@ -105,7 +105,7 @@ class Routing(Rule):
 
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
         live = [value for value in step.inputs if value.is_live]
-        carry: Callable[..., Any] = step.saved
+        carry: Callable[..., Sequence[Tensor]] = step.saved
         if isinstance(step.saved, Graph):
             carry = step.saved.adjoint
             amounts = {name: [getattr(each, name, None) for each in arriving] for name in Arriving._fields}
@@ -146,7 +146,7 @@ class Placement(Routing):
         super().__init__(fills=fills, overwrites=True)
         self.is_index_sized = is_index_sized  # whether the source must be as large as the index
 
-    def run(self, step: Step) -> Any:
+    def run(self, step: Step) -> object:
         args, kwargs = step.arguments
         if kwargs.get("reduce") or kwargs.get("accumulate") or (len(args) > 3 and args[3] is True):
             raise NoRule("it adds up what it puts in one place")
@@ -160,7 +160,7 @@ class Placement(Routing):
 class Dropout(Routing):
     """Dropout is the identity in evaluation mode. Active dropout changes the prediction with every call, and is refused."""
 
-    def run(self, step: Step) -> Any:
+    def run(self, step: Step) -> object:
         args, kwargs = step.arguments
         rate, active = (*args[1:3], *(0.5, True)[len(args) - 1 :])[:2]
         if kwargs.get("training", kwargs.get("train", active)) and kwargs.get("p", rate) > 0:
@@ -190,11 +190,11 @@ def loses_elements(step: Step) -> bool:
         lambda value: numbers[value] if value in numbers else torch.zeros_like(value.tensor).double(),
         lambda constant: torch.zeros_like(constant).double(),
     )
-    kept = floats_of(result)[0].unique()
+    kept = cast(Tensor, floats_of(result)[0].unique())
     return any(len(kept[kept > 0]) < number.numel() for number in numbers.values())
 
 
-def _less_fill(step: Step, filled: Any) -> list[Tensor]:
+def _less_fill(step: Step, filled: object) -> list[Tensor]:
     """What a call moved, without the numbers that it filled in."""
     fill = step.again(lambda value: torch.zeros_like(value.tensor), torch.zeros_like)
     return [each - own for each, own in zip(floats_of(filled), floats_of(fill), strict=True)]

@@ -1,7 +1,7 @@
 """Additions. They are part of a weighted sum, and hand on its coefficient q and share s unchanged."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,13 +9,13 @@ from torch import Tensor
 from whence.equations import absorbed_by_bias
 from whence.interpreter.record.graph import graph_of
 from whence.interpreter.record.refusal import NoRule
-from whence.interpreter.record.step import Arriving, Back, FanIn, Owners, Rule, Step, Value
+from whence.interpreter.record.step import Arriving, Back, FanIn, Operand, Owners, Rule, Step, Value
 
 
 class Term(NamedTuple):
     """One term of an elementwise sum: an operand times a constant scale."""
 
-    operand: Value | Tensor | float
+    operand: Operand
     scale: Tensor | float = 1.0
 
 
@@ -35,7 +35,7 @@ class Sum(Rule):
         args, kwargs = step.arguments
         return self.read(*args, **kwargs)
 
-    def run(self, step: Step) -> Any:
+    def run(self, step: Step) -> object:
         try:
             self.terms(step)
         except TypeError:
@@ -114,7 +114,7 @@ class Reduction(Rule):
     def __init__(self, *, is_mean: bool = False) -> None:
         self.is_mean = is_mean
 
-    def run(self, step: Step) -> Any:
+    def run(self, step: Step) -> object:
         result, step.saved = graph_of(step)
         return result
 
@@ -193,34 +193,34 @@ def reduced(back: Tensor, shape: Sequence[int]) -> Tensor:
     return back.sum_to_size(padded).reshape(len(back), *shape)
 
 
-def add(a: Any, b: Any, *, alpha: float = 1) -> Sequence[Term]:
+def add(a: Operand, b: Operand, *, alpha: float = 1) -> Sequence[Term]:
     """a + alpha·b."""
     return Term(a), Term(b, alpha)
 
 
-def subtract(a: Any, b: Any, *, alpha: float = 1) -> Sequence[Term]:
+def subtract(a: Operand, b: Operand, *, alpha: float = 1) -> Sequence[Term]:
     """a − alpha·b."""
     return Term(a), Term(b, -alpha)
 
 
-def subtract_from(a: Any, b: Any, *, alpha: float = 1) -> Sequence[Term]:
+def subtract_from(a: Operand, b: Operand, *, alpha: float = 1) -> Sequence[Term]:
     """b − alpha·a."""
     return Term(b), Term(a, -alpha)
 
 
-def negate(a: Any) -> Sequence[Term]:
+def negate(a: Operand) -> Sequence[Term]:
     """−a."""
     return (Term(a, -1.0),)
 
 
-def scaled(a: Any, b: Any) -> Sequence[Term]:
+def scaled(a: Operand, b: Operand) -> Sequence[Term]:
     """a·b, one of them a constant."""
     if not isinstance(a, Value) or (isinstance(b, Value) and b.is_live):
         a, b = b, a
     return (Term(a, b.tensor if isinstance(b, Value) else b),)
 
 
-def divided(a: Any, b: Any, *, rounding_mode: None = None) -> Sequence[Term]:
+def divided(a: Value, b: Operand, *, rounding_mode: None = None) -> Sequence[Term]:
     """a / b with a constant b."""
     b = b.tensor if isinstance(b, Value) else b
     if isinstance(b, Tensor) and not b.is_floating_point():

@@ -10,7 +10,8 @@ from typing import Any
 
 from torch.nn import functional as F
 
-from whence.interpreter.record.operation import Operation, Table
+from whence.interpreter.record.operation import Choice, Operation, Table
+from whence.interpreter.record.step import Rule
 from whence.interpreter.rules import attention, gates, lookups, moves, rewrites, sums, weighted
 from whence.interpreter.rules.activations import Activation, Rescaling, RunningProduct, Softmax, is_exponent_of_gates, is_unit
 from whence.interpreter.rules.recurrence import RECURRENCES
@@ -18,7 +19,9 @@ from whence.interpreter.rules.routing import Dropout, Pick, Placement, Routing
 from whence.interpreter.rules.weighted import Weighted
 
 
-def line(names: str, rule: Any = None, *, operators: str = "", **known: Any) -> tuple[Sequence[Operation], Sequence[str]]:
+def line(
+    names: str, rule: Rule | Choice | None = None, *, operators: str = "", **known: Any
+) -> tuple[Sequence[Operation], Sequence[str]]:
     """One line of the table."""
     return [Operation(name, rule, **known) for name in names.split()], operators.split()
 

@@ -5,7 +5,8 @@ the weighted rule is applied to that. Its input is a layer of finished neurons; 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -16,8 +17,11 @@ from whence.interpreter.record.graph import Graph
 from whence.interpreter.record.refusal import NoRule, Refused
 from whence.interpreter.record.step import Arriving, Back, FanIn, MixedSamplesError, Owners, Rule, Step, Value
 
+Plain = TypeVar("Plain", bound=Tensor | None)
 
-class Weighting(NamedTuple):
+
+@dataclass(frozen=True, eq=False)
+class Weighting:
     """One weighted connection: z = apply(data, weight) + bias.
 
     `dense`: the axes over which every input element is connected to every output element, as the last one of a linear
@@ -42,16 +46,16 @@ class Weighted(Rule):
     def __init__(self, read: Callable[..., Weighting]) -> None:
         self.read = read
 
-    def run(self, step: Step) -> Any:
+    def run(self, step: Step) -> object:
         args, kwargs = step.arguments
         try:
             weighting = self.read(*args, **kwargs)
         except TypeError:
             raise NoRule("it is called with arguments that are not understood") from None
-        if not isinstance(weighting.data, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(weighting.data, Value):
             raise NoRule("its input is a constant and its weight depends on the input")
         is_trained = step.is_trained(weighting.weight)
-        weighting = weighting._replace(is_trained=is_trained)
+        weighting = replace(weighting, is_trained=is_trained)
         if weighting.back is not None:
             out = weighting.apply(weighting.data.tensor, weighting.weight.detach())
             step.saved = weighting, None
@@ -118,7 +122,7 @@ def _shared(weighting: Weighting, s: Tensor) -> Tensor:
     return Graph([ones], [connected]).adjoint([s])[0]
 
 
-def data_and_weight(a: Any, b: Any) -> tuple[Value, Tensor, bool]:
+def data_and_weight(a: Value | Tensor, b: Value | Tensor) -> tuple[Value, Tensor, bool]:
     """The factor that carries the content, the other one as plain weights, and whether the content comes first."""
     if isinstance(a, Value) and isinstance(b, Value) and a.is_live and b.is_live:
         if a.is_gate == b.is_gate:
@@ -131,14 +135,14 @@ def data_and_weight(a: Any, b: Any) -> tuple[Value, Tensor, bool]:
     return data, weight.tensor if isinstance(weight, Value) else weight, first
 
 
-def constant(thing: Any) -> Any:
+def constant(thing: Value | Plain) -> Tensor | Plain:
     """A weight or bias as a plain tensor; raises if it depends on the input."""
     if isinstance(thing, Value) and thing.is_live:
         raise NoRule("its weight or bias depends on the input")
     return thing.tensor if isinstance(thing, Value) else thing
 
 
-def linear(input: Any, weight: Any, bias: Any = None) -> Weighting:
+def linear(input: Value, weight: Value | Tensor, bias: Value | Tensor | None = None) -> Weighting:
     """F.linear: z = x Wᵀ + b."""
     weight, bias = constant(weight), constant(bias)
     if weight.dim() != 2:
@@ -146,7 +150,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Weighting:
     return Weighting(input, weight, bias, F.linear, dense=(-1,), back=lambda q: q @ weight.detach())
 
 
-def matmul(a: Any, b: Any) -> Weighting:
+def matmul(a: Value | Tensor, b: Value | Tensor) -> Weighting:
     """a @ b, the weights on either side."""
     data, weight, first = data_and_weight(a, b)
     if first:
@@ -154,23 +158,24 @@ def matmul(a: Any, b: Any) -> Weighting:
     return Weighting(data, weight, None, lambda x, w: w @ x)
 
 
-def matmul_from_right(a: Any, b: Any) -> Weighting:
+def matmul_from_right(a: Value | Tensor, b: Value | Tensor) -> Weighting:
     """b @ a, as Tensor.__rmatmul__ is called."""
     return matmul(b, a)
 
 
-def einsum(equation: str, *operands: Any) -> Weighting:
+def einsum(equation: str, *operands: Value | Tensor | Sequence[Value | Tensor]) -> Weighting:
     """einsum of two operands, one of them weights."""
-    operands = tuple(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
-    if len(operands) != 2:
-        raise NoRule(f"an einsum of {len(operands)} operands is not a weighted connection; write it as products of two")
-    data, weight, first = data_and_weight(*operands)
+    is_list = len(operands) == 1 and isinstance(operands[0], (list, tuple))
+    factors = cast(Sequence[Value | Tensor], operands[0] if is_list else operands)
+    if len(factors) != 2:
+        raise NoRule(f"an einsum of {len(factors)} operands is not a weighted connection; write it as products of two")
+    data, weight, first = data_and_weight(*factors)
     if first:
         return Weighting(data, weight, None, lambda x, w: torch.einsum(equation, x, w))
     return Weighting(data, weight, None, lambda x, w: torch.einsum(equation, w, x))
 
 
-def elementwise(a: Any, b: Any) -> Weighting:
+def elementwise(a: Value | Tensor, b: Value | Tensor) -> Weighting:
     """a ⊙ b with a trained weight."""
     data, weight, _ = data_and_weight(a, b)
     return Weighting(data, weight, None, torch.mul)
@@ -179,7 +184,9 @@ def elementwise(a: Any, b: Any) -> Weighting:
 def convolution(function: Callable[..., Tensor]) -> Callable[..., Weighting]:
     """A convolution by its function: F.conv1d, F.conv2d or F.conv3d."""
 
-    def read(input: Any, weight: Any, bias: Any = None, *settings: Any, **more: Any) -> Weighting:
+    def read(
+        input: Value, weight: Value | Tensor, bias: Value | Tensor | None = None, *settings: object, **more: object
+    ) -> Weighting:
         weight, bias = constant(weight), constant(bias)
         if bias is not None:
             bias = bias.view(-1, *(1,) * (weight.dim() - 2))
@@ -191,8 +198,8 @@ def convolution(function: Callable[..., Tensor]) -> Callable[..., Weighting]:
 def layer_norm(
     input: Value,
     normalized_shape: Sequence[int],
-    weight: Any = None,
-    bias: Any = None,
+    weight: Value | Tensor | None = None,
+    bias: Value | Tensor | None = None,
     eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Weighting:
@@ -208,8 +215,8 @@ def batch_norm(
     input: Value,
     running_mean: Tensor | None,
     running_var: Tensor | None,
-    weight: Any = None,
-    bias: Any = None,
+    weight: Value | Tensor | None = None,
+    bias: Value | Tensor | None = None,
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,

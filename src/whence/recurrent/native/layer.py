@@ -91,7 +91,7 @@ class NativeLayer:
         self.segment = self.steps if step * self.steps <= TAPE else max(1, TAPE // 4 // step)
         self.tapes = [self._new_tape() if self.segment == self.steps else None for _ in weights]
         self.out = self._like_x((), len(weights) * self.hidden)
-        self.states = [state.clone(memory_format=torch.contiguous_format) for state in states]
+        self.states: list[Tensor] = [state.clone(memory_format=torch.contiguous_format) for state in states]
         self.starts: list[Sequence[Tensor]] = []  # for every segment, the states (D, B, H) before it
         for start in range(0, self.steps, self.segment):
             self.starts.append(self.states)

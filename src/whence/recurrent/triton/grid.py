@@ -1,7 +1,7 @@
 """How a layer is divided among the programs of a GPU: the settings that were fastest on an H200, adapted to smaller GPUs."""
 
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 
@@ -87,4 +87,4 @@ def tiles_for(columns: int, depth: int, memory: int, *, is_float16: bool) -> tup
 @cache
 def processors(device: torch.device) -> int:
     """How many programs are sure to run at the same time."""
-    return torch.cuda.get_device_properties(device).multi_processor_count
+    return cast(int, torch.cuda.get_device_properties(device).multi_processor_count)

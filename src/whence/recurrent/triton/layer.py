@@ -188,7 +188,9 @@ class TritonLayer:
         across, scale = self.weights.across
         if direction is not None:
             across = across.flatten()[: 2 * self.inputs * self.count * self.depth].view(2, self.inputs, -1)
-            parts = (each.unflatten(-1, (self.count, -1))[..., direction, :].contiguous() for each in (q, shares, across))
+            parts = (
+                torch.unflatten(each, -1, (self.count, -1))[..., direction, :].contiguous() for each in (q, shares, across)
+            )
             q, shares, across = parts
         shares = shares if self.group == 1 else shares.sum(-1, keepdim=True)
         r_x = self._like_x((len(q),), self.inputs)
