@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import NamedTuple, cast
@@ -92,10 +93,12 @@ class Forward:
         """The weights of the layer that `embedding` names."""
         if self.embedding is None:
             return None
-        known = _tables(self.model)
-        if self.embedding not in known:
-            raise InputError(f"there is no nn.Embedding {self.embedding!r}; the model has {', '.join(known) or 'none'}")
-        return known[self.embedding]
+        with suppress(AttributeError):  # no layer has that name
+            layer = self.model.get_submodule(self.embedding)
+            if isinstance(layer, (nn.Embedding, nn.EmbeddingBag)):
+                return layer.weight
+        known = ", ".join(_tables(self.model)) or "none"
+        raise InputError(f"there is no nn.Embedding {self.embedding!r}; the model has {known}")
 
     def owners(self, ids: Ids | None) -> Sequence[Tensor | None]:
         """For every explained tensor the sample number of each row, from 1 on, if packed inputs or a bag of ids give it."""
