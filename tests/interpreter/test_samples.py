@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from whence import relevance
-from whence.interpreter.back.samples import completed
+from whence.interpreter.backward.samples import completed
 
 
 class Masked(nn.Module):

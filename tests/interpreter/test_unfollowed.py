@@ -120,7 +120,7 @@ def test_what_cannot_be_followed_is_not_called_impossible(change: Any) -> None:
 
 
 def test_our_own_failure_is_not_reported_as_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither while a call is recorded nor on the way back."""
+    """Neither while a call is recorded nor on the backward pass."""
 
     def broken(*_: Any) -> None:
         raise RuntimeError("two lines\nof ours")

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from whence.equations import Product, Rules, Stabiliser
 from whence.errors import InputError, TargetError
-from whence.interpreter.back.samples import Samples, find_samples
-from whence.interpreter.back.way_back import WayBack, required_steps
+from whence.interpreter.backward.backward_pass import BackwardPass, required_steps
+from whence.interpreter.backward.samples import Samples, find_samples
 from whence.interpreter.record.layers import Layers, leave, named_layers
 from whence.interpreter.record.recorder import Recorder
 from whence.interpreter.record.step import Value
@@ -89,7 +89,7 @@ def require_layer(model: nn.Module, name: str) -> None:
         raise InputError(f"there is no layer {name!r} in the model; it has {', '.join(near) or 'none'}")
 
 
-def _ask_for(back: WayBack, at: str | None, middle: Sequence[object]) -> None:
+def _ask_for(back: BackwardPass, at: str | None, middle: Sequence[object]) -> None:
     """Request the relevance of a layer's output. Relevance stops there, unless the layer runs several times."""
     if at is not None and not any(isinstance(leaf, (Value, Tensor)) for leaf in leaves_of(middle)):
         given = f"it gave a {type(middle[0]).__name__}" if middle else "it does not run"
@@ -105,7 +105,7 @@ def _lie_along(axis: int | None, scores: Value, samples: Samples) -> bool:
     return samples.count == 1 or samples.axis_of(scores) == axis
 
 
-def _pairs(found: Sequence[Tensor], back: WayBack) -> Iterable[tuple[Tensor, Value]]:
+def _pairs(found: Sequence[Tensor], back: BackwardPass) -> Iterable[tuple[Tensor, Value]]:
     return zip(found, back.trace.leaves, strict=True)
 
 
@@ -117,7 +117,7 @@ def _amounts(absorbed: Mapping[str, Tensor]) -> list[tuple[str, Tensor]]:
     return [each for each, is_there in zip(absorbed.items(), is_any, strict=True) if is_there]
 
 
-def _explained_by(back: WayBack, found: Sequence[Tensor], zero: Tensor, *, at: str | None) -> Tensor:
+def _explained_by(back: BackwardPass, found: Sequence[Tensor], zero: Tensor, *, at: str | None) -> Tensor:
     """The relevance (K, B) of the inputs, or of the layer `at`; what bypassed that layer counts as absorbed by the inputs."""
     totals = back.samples.totals
     # a sum over the last axis is spread along it again, so that it is counted once
@@ -133,7 +133,7 @@ def _explained_by(back: WayBack, found: Sequence[Tensor], zero: Tensor, *, at: s
     return sum((totals(r, stop) for stop, r in back.stops.items() if r is not None), start=zero)
 
 
-def _middle(outputs: Sequence[object], back: WayBack, selection: Selection) -> object:
+def _middle(outputs: Sequence[object], back: BackwardPass, selection: Selection) -> object:
     """The relevance of a layer's output, in the same form; for several calls a tuple."""
 
     def of(leaf: object) -> object:
@@ -195,7 +195,7 @@ class LRP(Method):
             trace, output = recorded.recorder.trace, recorded.output
             selection, samples, value = self._explained(recorded, target, forward)
             start = selection.mask * value.tensor
-            back = WayBack(trace, self.rules, samples, direction=question.direction)
+            back = BackwardPass(trace, self.rules, samples, direction=question.direction)
             back.memory, back.by_step = {} if question.memory else None, question.by_step
             _ask_for(back, at, recorded.middle)
             found = back.run(value, start)
@@ -205,7 +205,7 @@ class LRP(Method):
             gap = scores - explained - sum(back.absorbed.values(), start=torch.zeros_like(scores))
             gaps: dict[str, Tensor] = {}
             if not (gap.abs() <= 100 * torch.finfo(gap.dtype).eps ** 0.75 * scores.abs().clamp(min=1)).all():
-                audit = WayBack(trace, self.rules, samples, audit=True)
+                audit = BackwardPass(trace, self.rules, samples, audit=True)
                 audit.run(value, start)
                 gaps = audit.gaps
             whole = forward.inputs.wrapped([selection.led(r) for r in found], len(selection.lead))

@@ -11,7 +11,7 @@ from whence.recurrent.weights import Weights
 
 
 class Tape(Protocol):
-    """What the reference's forward pass over one direction keeps for the way back: a NamedTuple with a field x (T, B, E)."""
+    """What the reference's forward pass over one direction keeps for the backward pass: a NamedTuple with a field x (T, B, E)."""
 
     def outputs(self) -> Tensor:
         """The hidden state after every step (T, B, ·), zero where the sequence has ended."""
@@ -82,7 +82,7 @@ class Cell:
     gates: int  # sums per unit, gates and candidate: its weights have gates · H rows
     weights: Callable[..., Weights]  # names PyTorch's parameters of one direction
     forward: Callable[..., Tape]  # the reference, over one direction: (x, weights, *, states, lengths)
-    relevance: Callable[..., Swept]  # its way back: (tape, weights, *, r_outputs, r_states, rule, keep)
+    relevance: Callable[..., Swept]  # its backward pass: (tape, weights, *, r_outputs, r_states, rule, keep)
     plain: Plain | None = None
     native: Native | None = None
     triton: Callable[[], TritonKernels] | None = None

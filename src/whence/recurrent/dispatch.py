@@ -123,7 +123,7 @@ class Chosen:
         self._x, self._states = x, states
 
     def renew(self, x: Tensor | None, states: Sequence[Tensor]) -> None:
-        """Before the way back, give the same input again: a model may have written over the tensor it was in."""
+        """Before the backward pass, give the same input again: a model may have written over the tensor it was in."""
         self._states = states
         if x is not None:
             self._x = x

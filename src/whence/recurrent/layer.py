@@ -19,7 +19,7 @@ class SweptLayer(NamedTuple):
 
 
 class Layer(Protocol):
-    """One layer after its forward pass, with the tape for its way back."""
+    """One layer after its forward pass, with the tape for its backward pass."""
 
     def outputs(self) -> Tensor:
         """The hidden state of every direction after every step (T, B, D·H), zero where a sequence has ended."""

@@ -102,7 +102,7 @@ class Layer:
         self.layer.eval()
 
     def lrp(self, targets: int = 1, *, by_step: bool = False) -> None:
-        """The layer with its tape, and the way back."""
+        """The layer with its tape, and the backward pass."""
         run = self._run()
         with torch.no_grad():
             run.relevance(None, self.arriving[targets], LRP().rules, by_step=by_step)

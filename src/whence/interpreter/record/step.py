@@ -135,7 +135,7 @@ class Arriving(NamedTuple):
     s: Tensor | None = None
 
 
-class Back(Protocol):
+class Backward(Protocol):
     """What a rule can use of the backward pass. `direction` and `memory` are for recurrent layers only."""
 
     rules: Rules
@@ -229,7 +229,7 @@ class Rule:
         agreed = owners.agreed(step, [owners[value] for value in step.inputs if value.is_live])
         return [agreed.expand(value.tensor.shape) for value in step.outputs]
 
-    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         """Hand what arrived at the outputs on to the inputs and the ledger."""
         raise NotImplementedError
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from whence.interpreter.record.refusal import NoRule
-from whence.interpreter.record.step import Arriving, Back, Owners, Rule, Step, Value
+from whence.interpreter.record.step import Arriving, Backward, Owners, Rule, Step, Value
 
 
 class Activation(Rule):
@@ -30,7 +30,7 @@ class Activation(Rule):
             raise NoRule("its bounds or slopes depend on the input")
         return super().receivers(step)
 
-    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         assert arriving[0] is not None and arriving[0].r is not None
         back.deliver(step, step.inputs[0], r=arriving[0].r)
 
@@ -89,7 +89,7 @@ class Softmax(Rule):
             raise NoRule("relevance starts from scores, before the softmax; let the model return those")
         return super().receivers(step)
 
-    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         assert arriving[0] is not None and arriving[0].r is not None
         back.deliver(step, step.inputs[0], r=arriving[0].r)
 

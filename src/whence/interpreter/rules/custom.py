@@ -9,7 +9,7 @@ from torch import Tensor
 
 from whence.errors import InputError
 from whence.interpreter.record.graph import graph_of
-from whence.interpreter.record.step import Arriving, Back, Function, MixedSamplesError, Owners, Rule, Step, Value
+from whence.interpreter.record.step import Arriving, Backward, Function, MixedSamplesError, Owners, Rule, Step, Value
 from whence.interpreter.rules.table import TABLE
 from whence.trees import rebuilt
 
@@ -55,7 +55,7 @@ class Custom(Rule):
                     into[touched] = number
         return found
 
-    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         targets = next(len(each.r) for each in arriving if each is not None and each.r is not None)
         rows: list[Sequence[Tensor]] = []
         for k in range(targets):

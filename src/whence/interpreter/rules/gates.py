@@ -9,7 +9,7 @@ from torch import Tensor, overrides
 from whence.equations import Product, product, product_all
 from whence.errors import InputError
 from whence.interpreter.record.refusal import NoRule
-from whence.interpreter.record.step import Arguments, Arriving, Back, Operand, Rule, Step, Value
+from whence.interpreter.record.step import Arguments, Arriving, Backward, Operand, Rule, Step, Value
 from whence.interpreter.rules import sums, weighted
 from whence.interpreter.rules.routing import Routing
 
@@ -26,7 +26,7 @@ class GatedProduct(Rule):
         factors = step.arguments[0][:2] if step.product != "all" else [source_of(*step.arguments[0][:2])]
         return [factor for factor in factors if isinstance(factor, Value) and factor.is_live]
 
-    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         assert arriving[0] is not None and arriving[0].r is not None
         r = arriving[0].r
         if step.product == "all":
@@ -42,7 +42,7 @@ class GatedProduct(Rule):
         if back.rules.product == "prop" and back.rules.returned != 1:
             back.absorb(step, "stabiliser", r - parts[0] - parts[1], step.outputs[0])
 
-    def _give(self, step: Step, factor: Operand, r: Tensor, back: Back) -> None:
+    def _give(self, step: Step, factor: Operand, r: Tensor, back: Backward) -> None:
         if isinstance(factor, Value) and factor.is_live:
             back.deliver(step, factor, r=sums.reduced(r, factor.tensor.shape))
         else:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from whence.interpreter.record.refusal import Refused
-from whence.interpreter.record.step import Arriving, Back, Owners, Rule, Step, Value
+from whence.interpreter.record.step import Arriving, Backward, Owners, Rule, Step, Value
 from whence.recurrent.cell import Cell
 from whence.recurrent.cells import CELLS
 from whence.recurrent.dispatch import Chosen, run_layer
@@ -121,7 +121,7 @@ class Recurrence(Rule):
         over_time = columns.expand(len(call.to_steps(tensor(call.data))), *columns.shape)
         return [call.from_steps(over_time).expand(shapes[0]), *(columns.expand(shape) for shape in shapes[1:])]
 
-    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         call: RecurrentCall = step.saved[0]
         layers: list[Chosen] = step.saved[1]
         r_x, r_states = self._arrived(step, arriving)
@@ -165,7 +165,7 @@ class Recurrence(Rule):
             return None, [each.unsqueeze(1) for each in filled]
         return None if r[0] is None else call.to_steps(r[0]), filled[1:]
 
-    def _hand_on(self, step: Step, back: Back, r_x: Tensor, r_states: Sequence[Tensor]) -> None:
+    def _hand_on(self, step: Step, back: Backward, r_x: Tensor, r_states: Sequence[Tensor]) -> None:
         call: RecurrentCall = step.saved[0]
         last = step.outputs[-1]
         if is_live(call.data):

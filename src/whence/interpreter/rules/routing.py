@@ -6,10 +6,10 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from whence.interpreter.back.samples import completed
+from whence.interpreter.backward.samples import completed
 from whence.interpreter.record.graph import Graph, graph_of
 from whence.interpreter.record.refusal import NoRule, Refused
-from whence.interpreter.record.step import Arriving, Back, FanIn, Owners, Rule, Step, Value
+from whence.interpreter.record.step import Arriving, Backward, FanIn, Owners, Rule, Step, Value
 from whence.interpreter.rules.moves import Carry
 from whence.trees import floats_of
 
@@ -103,7 +103,7 @@ class Routing(Rule):
         """The call applied to sample numbers."""
         return _with_owners(step, lambda value: owners[value])
 
-    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         live = [value for value in step.inputs if value.is_live]
         carry: Callable[..., Sequence[Tensor]] = step.saved
         if isinstance(step.saved, Graph):

@@ -9,7 +9,7 @@ from torch import Tensor
 from whence.equations import absorbed_by_bias
 from whence.interpreter.record.graph import graph_of
 from whence.interpreter.record.refusal import NoRule
-from whence.interpreter.record.step import Arriving, Back, FanIn, Operand, Owners, Rule, Step, Value
+from whence.interpreter.record.step import Arriving, Backward, FanIn, Operand, Owners, Rule, Step, Value
 
 
 class Term(NamedTuple):
@@ -78,7 +78,7 @@ class Sum(Rule):
                 total = scaled if total is None else total + scaled
         return [total]
 
-    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         (out,) = step.outputs
         if out.is_gate and not out.in_sum:  # 1 − σ(a) is σ(−a): its relevance is that of a
             assert arriving[0] is not None and arriving[0].r is not None
@@ -140,7 +140,7 @@ class Reduction(Rule):
         common = owners.reduced(step, owner, reduced_axes(step, owner.dim()))
         return [common.reshape(step.outputs[0].tensor.shape)]
 
-    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         q, s = back.unfinished(step, step.outputs[0], arriving[0])
         (of_input,) = step.saved.adjoint([q])
         shared = None
@@ -161,7 +161,7 @@ class Cumulative(Reduction):
         owner = owners[step.inputs[0]]
         return [owners.reduced(step, owner, reduced_axes(step, owner.dim())).expand(step.outputs[0].tensor.shape)]
 
-    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         q, s = back.unfinished(step, step.outputs[0], arriving[0])
         (of_input,) = step.saved.adjoint([q])
         shared = None if s is None else step.saved.adjoint([s])[0]

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from whence.equations import absorbed_by_bias
 from whence.interpreter.record.graph import Graph
 from whence.interpreter.record.refusal import NoRule, Refused
-from whence.interpreter.record.step import Arriving, Back, FanIn, MixedSamplesError, Owners, Rule, Step, Value
+from whence.interpreter.record.step import Arriving, Backward, FanIn, MixedSamplesError, Owners, Rule, Step, Value
 
 Plain = TypeVar("Plain", bound=Tensor | None)
 
@@ -94,7 +94,7 @@ class Weighted(Rule):
             raise MixedSamplesError(step)
         return [torch.round(mean)]
 
-    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Back) -> None:
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         weighting, graph = step.saved
         (out,) = step.outputs
         q, s = back.unfinished(step, out, arriving[0])

@@ -117,7 +117,7 @@ def factors_of(tape: Tape, t: int, rows: int, bias: Tensor | None, fan_in: int, 
 
 
 class Work(NamedTuple):
-    """Buffers that the way back fills: the relevance of the states, and for every step q and each sample's share."""
+    """Buffers that the backward pass fills: the relevance of the states, and for every step q and each sample's share."""
 
     r_h: Tensor  # (D, K, B, H)
     r_c: Tensor  # (D, K, B, H)

@@ -1,7 +1,7 @@
 """All directions of a layer by compiled kernels: a few calls of C, with no PyTorch operations in between.
 
-The forward pass keeps a tape for the way back. If the tape would be larger than `TAPE` bytes, it keeps only the states at the
-start of every segment of steps, and the way back runs each segment again: one more forward pass, but little memory.
+The forward pass keeps a tape for the backward pass. If the tape would be larger than `TAPE` bytes, it keeps only the states at the
+start of every segment of steps, and the backward pass runs each segment again: one more forward pass, but little memory.
 """
 
 import ctypes
@@ -72,7 +72,7 @@ class Kernels:
 
 
 class NativeLayer:
-    """A layer that runs when it is made; `relevance` is its way back."""
+    """A layer that runs when it is made; `relevance` is its backward pass."""
 
     def __init__(
         self, cell: Cell, x: Tensor, weights: Sequence[Weights], states: Sequence[Tensor], lengths: Tensor | None

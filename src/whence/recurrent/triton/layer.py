@@ -22,7 +22,7 @@ from whence.recurrent.weights import Weights
 
 
 class TritonLayer:
-    """A layer that runs when it is made; `relevance` is its way back."""
+    """A layer that runs when it is made; `relevance` is its backward pass."""
 
     def __init__(
         self, cell: Cell, x: Tensor, weights: Sequence[Weights], states: Sequence[Tensor], lengths: Tensor | None

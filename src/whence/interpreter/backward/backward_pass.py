@@ -8,12 +8,12 @@ from torch import Tensor, overrides
 
 from whence.equations import Rules, absorbed_by_stabiliser, coefficient, share, sign
 from whence.errors import InputError
-from whence.interpreter.back.samples import Samples
+from whence.interpreter.backward.samples import Samples
 from whence.interpreter.record.refusal import NoRule, no_rule, unforeseen
 from whence.interpreter.record.step import Arriving, FanIn, Step, Trace, Value
 
 
-class WayBack:
+class BackwardPass:
     """One backward pass, from the score to the inputs.
 
     `absorbed` is the ledger: amounts (K, B) by layer and by what absorbed them. With `audit`, `gaps` holds for each layer the
