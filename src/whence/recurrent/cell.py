@@ -11,7 +11,7 @@ from whence.recurrent.weights import Weights
 
 
 class Tape(Protocol):
-    """What the reference's forward pass over one direction keeps for the backward pass: a NamedTuple with a field x (T, B, E)."""
+    """What the reference keeps of one direction's forward pass for the backward pass: a NamedTuple with a field x (T, B, E)."""
 
     def outputs(self) -> Tensor:
         """The hidden state after every step (T, B, ·), zero where the sequence has ended."""

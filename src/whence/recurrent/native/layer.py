@@ -1,7 +1,7 @@
 """All directions of a layer by compiled kernels: a few calls of C, with no PyTorch operations in between.
 
-The forward pass keeps a tape for the backward pass. If the tape would be larger than `TAPE` bytes, it keeps only the states at the
-start of every segment of steps, and the backward pass runs each segment again: one more forward pass, but little memory.
+The forward pass keeps a tape for the backward pass. If the tape would be larger than `TAPE` bytes, it keeps only the states
+at the start of every segment of steps, and the backward pass runs each segment again: one more forward pass, but little memory.
 """
 
 import ctypes
