@@ -359,6 +359,17 @@ def test_doctor_says_which_path_and_why() -> None:
     assert "nn.LSTM on the CPU, float32: plain (WHENCE_COMPILED is 0)" in done.stdout
 
 
+def test_any_setting_of_a_method_can_be_given_by_name() -> None:
+    by_name = run("explain", "good", "--set", "stabiliser=absorbed", "--set", "epsilon=3", "--format", "json")
+    found = json.loads(by_name.stdout)
+    assert (found["method"]["stabiliser"], found["method"]["epsilon"]) == ("absorbed", 3)
+    for wrong in ("sigma=1", "epsilon"):
+        done = run("explain", "good", "--set", wrong)
+        assert done.returncode == 2
+        assert "lrp has the settings epsilon, delta, stabiliser, product; give one as name=value" in done.stderr
+    assert "--method sa has no settings" in run("explain", "good", "--method", "sa", "--set", "epsilon=1").stderr
+
+
 def test_settings_that_do_nothing_are_noted() -> None:
     done = run("explain", "good", "--method", "sa", "--method", "gi", "--epsilon", "3", "--product", "half", "--format", "json")
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 2

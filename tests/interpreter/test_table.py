@@ -16,6 +16,7 @@ from torch.testing import assert_close
 import whence
 from whence import LRP, relevance
 from whence.interpreter.record.operation import Table
+from whence.interpreter.rules.activations import Activation, Rescaling
 from whence.interpreter.rules.table import TABLE
 
 Example = Callable[[Tensor], Tensor]
@@ -271,8 +272,10 @@ def plain_call(name: str) -> Example:
     """The function of that name, called on one tensor; of a property or a method without arguments, its result is dropped."""
     if TABLE[name].reads != "numbers":
         return lambda x: (read() if callable(read := getattr(x, name)) else read, x)[1]
-    home = next(home for home in (torch, F, torch.special, Tensor) if hasattr(home, name.removeprefix("special_")))
-    return getattr(home, name.removeprefix("special_"))
+    plain = name.removeprefix("special_")
+    homes = [home for home in (torch, F, torch.special, Tensor) if hasattr(home, plain)]
+    assert homes, f"the table has a line for {name!r}, but PyTorch has no such function; a line has the function's __name__"
+    return getattr(homes[0], plain)
 
 
 class Model(nn.Module):
@@ -309,11 +312,33 @@ def test_every_line(name: str, dtype: torch.dtype, batch: int, monkeypatch: pyte
     model, x = Model(EXAMPLES.get(name) or plain_call(name)).to(dtype), torch.randn(batch, STEPS, SIZE, dtype=dtype)
     names = met(monkeypatch)
     result = relevance(model, x, target="all", method=LRP(epsilon=0.1)).check(1e-4 if dtype == torch.float32 else 1e-10)
-    assert name in names
+    assert name in names, f"the example of {name!r} does not call it; it calls {names}, and a line has the function's __name__"
     assert_close(result.score.T, model(x).detach())
     alone = relevance(model, x[:1], target="all", method=LRP(epsilon=0.1)).relevance
     if name not in ("pack_padded_sequence", "pad_packed_sequence"):  # their examples give samples lengths by their place
         assert_close(result.relevance[:, :1], alone)
+
+
+IN_PLACE = {
+    name: getattr(home, f"{name}_")
+    for name, known in TABLE.items()
+    if isinstance(known.rule, Activation) and not isinstance(known.rule, Rescaling)
+    for home in (torch, F, Tensor)
+    if hasattr(home, f"{name}_") and name not in ("prelu", "threshold", "clamp", "clip", "clamp_min", "clamp_max")
+}
+
+
+@pytest.mark.parametrize("name", [*IN_PLACE, "threshold"])
+def test_every_activation_in_place(name: str) -> None:
+    def in_place(x: Tensor) -> Tensor:
+        copy = x.clone()
+        return torch.threshold_(copy, 0.1, 0.0) if name == "threshold" else IN_PLACE[name](copy)
+
+    torch.manual_seed(0)
+    x, own, plain = torch.randn(3, STEPS, SIZE).double(), Model(in_place), Model(EXAMPLES.get(name) or plain_call(name))
+    plain.double().load_state_dict(own.double().state_dict())
+    found = relevance(own, x, target=0).check(1e-10)
+    assert_close(found.relevance, relevance(plain, x, target=0).relevance)
 
 
 class Reader(nn.Module):

@@ -23,6 +23,7 @@ from rich.text import Text
 import whence
 from whence.explanation import Explanation
 from whence.render.colour import AGAINST, FOR, shades, visible
+from whence.render.formats import FORMATS, rendered
 from whence.render.html import notebook, page
 from whence.render.latex import latex
 from whence.render.svg import svg
@@ -280,3 +281,20 @@ def test_latex_compiles(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-2000:].decode(errors="replace")
     assert (tmp_path / "a.pdf").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_makes_a_string_of_groups(format: str, text: str) -> None:
+    found = rendered([[explained(text)]], format)
+    assert found.endswith("\n")
+    assert "\x1b" not in found and "<script>" not in found.replace("\\u003c", "<").replace('"text": "<script>', "")
+
+
+def test_the_legend_names_the_methods_without_a_sign() -> None:
+    unsigned = replace(explained("a fine film"), method={"name": "<new>"}, is_signed=False)
+    sensitivity = replace(unsigned, method={"name": "sa"})
+    assert "sensitivity analysis has no sign" in rendered([[explained("a"), sensitivity]], "html")
+    assert "sensitivity analysis and &lt;new&gt; have no sign" in rendered([[sensitivity, unsigned]], "html")
+    assert "<new> has no sign" in " ".join(terminal(unsigned, colour=False, width=300).split())
+    assert "no sign" not in rendered([[explained("a")]], "html")

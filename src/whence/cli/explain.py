@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -54,6 +55,10 @@ def explain(
     epsilon: Annotated[float, typer.Option(help="LRP's stabiliser.")] = 1e-3,
     delta: Annotated[float, typer.Option(help="The fraction of the biases that LRP distributes to the inputs.")] = 0.0,
     product: Annotated[ProductName, typer.Option(help="LRP's rule for products with gates.")] = ProductName.all,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of a method, as name=value; may be given several times."),
+    ] = None,
     format: Annotated[FormatName, typer.Option(help="The output format.")] = TERMINAL,
     output: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
 ) -> None:
@@ -64,6 +69,7 @@ def explain(
     given = _texts(texts, file)
     settings: dict[str, object] = {"epsilon": epsilon, "delta": delta, "product": product.value}
     _note_idle_settings(context, names, list(settings))
+    settings |= dict(_setting(each, names) for each in setting or [])
     methods = [_method(name, settings) for name in names]
     pipeline = pipeline_of(model)
     from whence._explain import explain as explain_texts
@@ -87,6 +93,21 @@ def _note_idle_settings(context: typer.Context, names: list[str], settings: list
         others = " and ".join(dict.fromkeys(f"--method {name}" for name in names))
         takers = " or ".join(f"--method {method}" for method in METHODS if any(name in settings_of(method) for name in idle))
         note(f"{', '.join(f'--{name}' for name in idle)}: no effect with {others}, only with {takers}")
+
+
+def _setting(given: str, names: list[str]) -> tuple[str, object]:
+    """A setting that is given as name=value, if one of the chosen methods has it; a value is a number where it reads as one."""
+    from whence.methods.registry import settings_of
+
+    name, sign, value = given.partition("=")
+    known = list(dict.fromkeys(each for method in names for each in settings_of(method)))
+    if not sign or name not in known:
+        has = f"has the settings {', '.join(known)}" if known else "has no settings"
+        raise InputError(f"--set {given}: --method {' and '.join(names)} {has}; give one as name=value")
+    for kind in (int, float):
+        with suppress(ValueError):
+            return name, kind(value)
+    return name, value
 
 
 def _method(name: str, settings: dict[str, object]) -> "Method":

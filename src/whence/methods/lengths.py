@@ -97,7 +97,7 @@ def _told_lengths(forward: Forward, tensors: Sequence[Tensor], padding: Padding)
     if "lengths" not in signature.parameters:
         return forward
     try:
-        given = signature.bind_partial(*tensors, *forward.args, **forward.kwargs).arguments
+        given = signature.bind_partial(*forward.inputs.arguments(tensors), *forward.args, **forward.kwargs).arguments
     except TypeError:
         return forward
     if "lengths" in given:

@@ -41,7 +41,7 @@ class Plain:
     """The path in PyTorch's own operations, few and large, over all directions of a layer at once."""
 
     forward: Callable[..., PlainTape]  # (x of every direction, weights, *, states, lengths)
-    relevance: Callable[..., Sequence[Swept]]  # (tape, weights, *, r_outputs, r_states, rule)
+    relevance: Callable[..., Sequence[Swept]]  # (tape, weights, *, r_outputs, r_states, rules)
 
 
 class Panels(Protocol):
@@ -82,7 +82,7 @@ class Cell:
     gates: int  # sums per unit, gates and candidate: its weights have gates · H rows
     weights: Callable[..., Weights]  # names PyTorch's parameters of one direction
     forward: Callable[..., Tape]  # the reference, over one direction: (x, weights, *, states, lengths)
-    relevance: Callable[..., Swept]  # its backward pass: (tape, weights, *, r_outputs, r_states, rule, keep)
+    relevance: Callable[..., Swept]  # its backward pass: (tape, weights, *, r_outputs, r_states, rules, keep)
     plain: Plain | None = None
     native: Native | None = None
     triton: Callable[[], TritonKernels] | None = None

@@ -21,4 +21,6 @@ def rendered(groups: Groups, format: str) -> str:
     """Explanations in one of the formats."""
     module, _, name = FORMATS[format].rpartition(".")
     function: Callable[[Groups], str] = getattr(import_module(module), name)
-    return function(groups)
+    found = function(groups)
+    assert isinstance(found, str), f"{FORMATS[format]} returned a {type(found).__name__}; a format returns a string"
+    return found

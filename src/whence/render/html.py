@@ -5,7 +5,7 @@ from html import escape
 
 from whence.explanation import Explanation, Explanations
 from whence.render.colour import AGAINST, FOR, shades, visible
-from whence.render.labels import method_label
+from whence.render.labels import method_label, unsigned_note
 from whence.render.probability import probabilities
 
 # All rules are limited to .whence. Doubling the class name gives them precedence over a notebook's own rules for tables.
@@ -125,9 +125,6 @@ def _legend(explanations: Sequence[Explanation]) -> str:
     is_signed = any(e.is_signed for e in explanations)
     marks = f"{swatch(FOR, 'for')} {swatch(AGAINST, 'against')} the target" if is_signed else swatch(FOR, "matters")
     unknown = " · dotted line: not in the vocabulary" if any(any(e.unknown) for e in explanations) else ""
-    unsigned = (
-        ""
-        if all(e.is_signed for e in explanations)
-        else " · sensitivity analysis has no sign: it says how much a word matters, not for which side"
-    )
+    note = unsigned_note(explanations)
+    unsigned = f" · {_safe(note)}" if note else ""
     return f'<p class="legend">{marks} · full colour at each text\'s largest relevance{unknown}{unsigned}</p>'

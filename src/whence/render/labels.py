@@ -1,4 +1,6 @@
-"""What is written above an explanation: the method that made it, with its settings."""
+"""What is written beside an explanation about the method that made it."""
+
+from collections.abc import Sequence
 
 from whence.explanation import Explanation
 from whence.methods.registry import METHODS, method_class
@@ -9,8 +11,19 @@ SYMBOLS = {"epsilon": "ε", "delta": "δ"}
 
 def method_label(explanation: Explanation) -> str:
     """The method and its settings, for a heading."""
-    name = str(explanation.method.get("name"))
-    label = method_class(name).label if name in METHODS else name
     settings = [(key, value) for key, value in explanation.method.items() if key != "name" and isinstance(value, (int, float))]
     shown = ", ".join(f"{SYMBOLS.get(key, key)} = {value:g}" for key, value in settings)
-    return one_line(f"{label} ({shown})" if shown else label)
+    return f"{_label(explanation)} ({one_line(shown)})" if shown else _label(explanation)
+
+
+def unsigned_note(explanations: Sequence[Explanation]) -> str:
+    """For a legend: which of the methods have no sign; nothing where all have one."""
+    found = list(dict.fromkeys(_label(each) for each in explanations if not each.is_signed))
+    verb = "has" if len(found) == 1 else "have"
+    return f"{' and '.join(found)} {verb} no sign: it says how much a word matters, not for which side" if found else ""
+
+
+def _label(explanation: Explanation) -> str:
+    """The method as people know it; one that is not in the registry has its name alone."""
+    name = str(explanation.method.get("name"))
+    return one_line(method_class(name).label if name in METHODS else name)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from whence.explanation import Explanation, Explanations
 from whence.render.colour import FAINT, Shade, one_line, shades, visible
-from whence.render.labels import method_label
+from whence.render.labels import method_label, unsigned_note
 from whence.render.probability import probabilities
 
 Palette = Literal["signs", "256", "truecolor"]
@@ -157,8 +157,8 @@ def legend(explanations: Sequence[Explanation], palette: Palette) -> Text:
         line.append(" where it is weak")
     if any(any(explanation.unknown) for explanation in explanations):
         line.append("; word° is not in the vocabulary" if marked else "; underlined words are not in the vocabulary")
-    if not all(explanation.is_signed for explanation in explanations):
-        line.append("; sensitivity analysis has no sign: it says how much a word matters, not for which side")
+    if note := unsigned_note(explanations):
+        line.append(f"; {note}")
     return line
 
 

@@ -227,7 +227,7 @@ class Recorder(overrides.TorchFunctionMode):
             self._forget_aliases(target)  # from now on it holds only constants
             del self._storages[target.untyped_storage().data_ptr()]
             return func(*args, **kwargs)
-        function = func if kwargs.get("inplace") else operation.out_of_place or getattr(Tensor, operation.name, None)
+        function = func if kwargs.get("inplace") else operation.out_of_place or _out_of_place(operation.name)
         kwargs = {key: value for key, value in kwargs.items() if key != "inplace"}
         if function is None or not operation.has_rule:
             raise no_rule(func, self._layers.running[-1], "it changes a tensor in place")
@@ -291,6 +291,11 @@ class Recorder(overrides.TorchFunctionMode):
         self._values[id(tensor)] = tensor, value
         if tensor.numel():
             self._storages.setdefault(tensor.untyped_storage().data_ptr(), []).append(id(tensor))
+
+
+def _out_of_place(name: str) -> Function | None:
+    """The function that an in-place spelling computes: a tensor's method, or a function of torch or torch.nn.functional."""
+    return next((getattr(home, name) for home in (Tensor, torch, nn.functional) if hasattr(home, name)), None)
 
 
 def _is_same_view(one: Tensor, other: Tensor) -> bool:
