@@ -112,7 +112,7 @@ def _scripted_function(module: nn.Module) -> str | None:
         name, thing = waiting.pop()
         if isinstance(thing, torch.jit.ScriptFunction):
             return name
-        if isinstance(thing, FunctionType) and id(thing) not in seen and not thing.__module__.startswith("torch."):
+        if isinstance(thing, FunctionType) and id(thing) not in seen and not str(thing.__module__).startswith("torch."):
             seen.add(id(thing))
             waiting += [(used, thing.__globals__.get(used)) for used in thing.__code__.co_names]
             waiting += zip(thing.__code__.co_freevars, _contents(thing), strict=True)

@@ -1,5 +1,6 @@
 """A call of the model, as every method makes it; the model itself is not changed."""
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -108,7 +109,7 @@ class Forward:
     def call(self, tensors: Sequence[Tensor], ids: Ids | None) -> object:
         """Call the model with these tensors; an error of PyTorch's about their shapes becomes one sentence."""
         try:
-            output = self.model(*self.inputs.arguments(tensors), *self.args, **self.kwargs)
+            output = self._called(*self.inputs.arguments(tensors), *self.args)
         except (RuntimeError, ValueError, IndexError) as error:
             if isinstance(error, WhenceError) or not _raised_by_torch(error.__traceback__):
                 raise
@@ -121,6 +122,17 @@ class Forward:
         if ids is not None:
             self._require_looked_up(ids)
         return output
+
+    def _called(self, *given: object) -> object:
+        """The model's output; where `kwargs` names a parameter before the inputs, these are given by name too."""
+        if not self.kwargs:
+            return self.model(*given)
+        parameters = inspect.signature(self.model.forward).parameters.values()
+        names = [each.name for each in parameters if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+        free = [name for name in names if name not in self.kwargs]
+        if names[: len(given)] == free[: len(given)] or len(free) < len(given):
+            return self.model(*given, **self.kwargs)
+        return self.model(**dict(zip(free, given, strict=False)), **self.kwargs)
 
     def _require_looked_up(self, ids: Ids) -> None:
         """Refuse token ids that were looked up nowhere, or in several tables."""

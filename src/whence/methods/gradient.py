@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from whence.errors import InputError, TargetError
+from whence.interpreter.record.refusal import first_line
 from whence.interpreter.record.step import Function, Kwargs
 from whence.methods.forward import Followed, Forward, require_finite
 from whence.methods.method import Method, Question, is_time_first
@@ -103,7 +104,13 @@ def gradients(forward: Forward, question: Question) -> Gradients:
 def _derivative(total: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
     """The derivative of a number with respect to every input; raises if it depends on none of them."""
     if total.requires_grad:
-        found = cast(Sequence[Tensor | None], torch.autograd.grad(total, tensors, retain_graph=True, allow_unused=True))
+        try:
+            found = cast(Sequence[Tensor | None], torch.autograd.grad(total, tensors, retain_graph=True, allow_unused=True))
+        except RuntimeError as error:
+            raise InputError(
+                f"PyTorch cannot derive the score: {first_line(error)}; if the model writes into a tensor in place, use a copy "
+                "there, or method=whence.LRP()"
+            ) from error
         if any(each is not None for each in found):
             return [torch.zeros_like(x) if each is None else each for x, each in zip(tensors, found, strict=True)]
     raise TargetError(INDEPENDENT)

@@ -115,8 +115,11 @@ class Owners(dict[Value, Tensor]):
 
     def reduced(self, step: Step, owner: Tensor, axes: Sequence[int]) -> Tensor:
         """The common owner along `axes`, which are kept with size 1."""
-        if not axes or owner.numel() == 0:
+        if not axes:
             return owner
+        if owner.numel() == 0:
+            along = [axis % owner.dim() for axis in axes]
+            return owner.new_zeros([1 if axis in along else size for axis, size in enumerate(owner.shape)])
         if all(owner.stride(axis) == 0 for axis in axes):  # an expanded tensor repeats one number: nothing to compare
             for axis in axes:
                 owner = owner.narrow(axis, 0, 1)

@@ -170,12 +170,17 @@ class Dropout(Routing):
 
 def _with_owners(step: Step, owner: Callable[[Value], Tensor]) -> list[Tensor]:
     """The call applied to the sample numbers of its live values, and to 0 for constants."""
-    return floats_of(
-        step.again(
-            lambda value: owner(value) if value.is_live else torch.zeros_like(value.tensor).double(),
-            lambda constant: torch.zeros_like(constant).double(),
-        )
-    )
+
+    def numbers(value: Value) -> Tensor:
+        return owner(value) if value.is_live else torch.zeros_like(value.tensor).double()
+
+    def zeros(constant: Tensor) -> Tensor:
+        return torch.zeros_like(constant).double()
+
+    try:
+        return floats_of(step.again(numbers, zeros))
+    except RuntimeError:  # a view, which sample numbers that are expanded along an axis do not allow
+        return floats_of(step.again(lambda value: numbers(value).contiguous(), zeros))
 
 
 def loses_elements(step: Step) -> bool:

@@ -1,0 +1,98 @@
+"""Patterns of published models that once crashed."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+import whence
+from whence import LRP, GradientXInput, relevance
+
+
+class LanguageModel(nn.Module):
+    """Time first, all steps flattened into one axis by a view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.lstm, self.out = nn.Embedding(9, 4), nn.LSTM(4, 5), nn.Linear(5, 7)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.out(self.lstm(self.words(ids))[0]).view(-1, 7)
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("delta", [0.0, 1.0])
+def test_a_view_of_all_steps(samples: int, delta: float) -> None:
+    model, ids = LanguageModel().double(), torch.randint(9, (6, samples))
+    found = relevance(model, ids, target=lambda y: y.view(6, -1, 7)[-1, :, 2], method=LRP(delta=delta)).check(1e-10)
+    for n in range(samples):
+        alone = relevance(model, ids[:, n : n + 1], target=lambda y: y.view(6, -1, 7)[-1, :, 2], method=LRP(delta=delta))
+        assert_close(found.relevance[:, n : n + 1], alone.relevance)
+
+
+class Empty(nn.Module):
+    """A linear layer on no steps at all, behind others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.out = nn.Linear(3, 2), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(torch.cat([self.first(x).tanh(), self.first(x[:, :0])], 1).flatten(1))
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_a_linear_layer_on_an_empty_tensor(samples: int) -> None:
+    model, x = Empty().double(), torch.randn(samples, 2, 3).double()
+    found = relevance(model, x, target=0).check(1e-10)
+    assert_close(found.relevance[:1], relevance(model, x[:1], target=0).relevance)
+
+
+class LengthsFirst(nn.Module):
+    """The explained tensor is the second parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.lstm, self.out = nn.LSTM(3, 4, batch_first=True), nn.Linear(4, 2)
+
+    def forward(self, lengths: Tensor, x: Tensor, scale: float = 1.0) -> Tensor:
+        return scale * self.out(self.lstm(x)[0][torch.arange(len(x)), lengths - 1])
+
+
+@pytest.mark.parametrize("method", [LRP(), GradientXInput()], ids=str)
+def test_a_keyword_before_the_inputs(method: whence.LRP | GradientXInput) -> None:
+    model, x, lengths = LengthsFirst().double(), torch.randn(2, 5, 3).double(), torch.tensor([3, 5])
+    found = relevance(model, x, target=0, method=method, kwargs={"lengths": lengths})
+    assert_close(found.score, model(lengths, x)[:, 0].detach())
+    scaled = relevance(model, x, target=0, method=method, args=(2.0,), kwargs={"lengths": lengths})
+    assert_close(scaled.score, 2 * found.score)
+
+
+def test_a_forward_that_belongs_to_no_module() -> None:
+    class Own(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            return super().forward(input)
+
+    vars(Own)["forward"].__module__ = None  # as functions made by exec have it
+    relevance(Own(3, 2), torch.randn(2, 3), target=0).check()
+
+
+def test_a_gradient_that_a_write_in_place_has_spoilt() -> None:
+    class Writing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.out = nn.Linear(3, 3), nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.first(x).sigmoid()
+            y[:, 0] = 0
+            return self.out(y)
+
+    model, x = Writing().double(), torch.randn(2, 3).double()
+    relevance(model, x, target=0).check(1e-10)
+    with pytest.raises(whence.InputError, match=r"PyTorch cannot derive the score: one of the variables .* use a copy there"):
+        relevance(model, x, target=0, method=GradientXInput())
