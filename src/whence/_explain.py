@@ -133,7 +133,8 @@ def _explained(
     except (InputError, TargetError):
         scores_of(pipeline, forward)  # a module whose output is not finite scores is reported first
         raise
-    scores = require_scores_of(pipeline, result.output, len(texts))
+    output = forward.predict().output if result.output is None else result.output  # a method of the user's need not keep it
+    scores = require_scores_of(pipeline, output, len(texts))
     chosen = cast(list[int], scores.argmax(1).tolist()) if target == "predicted" else target
     if result.explained is not None and (result.gap.abs() > 1e-4 * result.score.abs().clamp(min=1)).any():
         # single precision is not enough for so long a text; double precision may be

@@ -73,7 +73,8 @@ def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequen
     if lengths is not None:
         return relevance_by_length(forward, question, method, lengths)
     try:
-        require_finite(forward.inputs.tensors)
+        if any(tensor.is_floating_point() for tensor in forward.inputs.tensors):
+            require_finite(forward.inputs.tensors)
         return method.answer(forward, question)
     except InputError:
         _require_finite_weights(forward.model, anew=True)  # weights that are not finite are reported first

@@ -96,3 +96,30 @@ def test_a_gradient_that_a_write_in_place_has_spoilt() -> None:
     relevance(model, x, target=0).check(1e-10)
     with pytest.raises(whence.InputError, match=r"PyTorch cannot derive the score: one of the variables .* use a copy there"):
         relevance(model, x, target=0, method=GradientXInput())
+
+
+def test_a_tensor_whose_data_are_replaced_is_refused() -> None:
+    class Replacing(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            h = torch.tanh(input[:, :3])
+            h.data = input[:, 3:].clone()
+            return super().forward(h)
+
+    with pytest.raises(whence.NoRuleError, match="it writes into a given tensor"):
+        relevance(Replacing(3, 2), torch.randn(2, 6), target=0)
+
+
+def test_large_states_of_a_relu_keep_their_digits_by_step() -> None:
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.rnn, self.out = nn.RNN(4, 8, nonlinearity="relu", batch_first=True), nn.Linear(8, 2)
+            nn.init.eye_(self.rnn.get_parameter("weight_hh_l0"))
+
+        def forward(self, x: Tensor, h: Tensor) -> Tensor:
+            return self.out(self.rnn(x, h)[0][:, -1])
+
+    model, x, h = Last(), torch.randn(2, 5, 4), torch.full((1, 2, 8), 1e6)
+    by_step = relevance(model, x, target=0, args=(h,), by_step=True).relevance
+    assert_close(by_step, relevance(model, x, target=0, args=(h,)).relevance.sum(-1), rtol=1e-4, atol=1e-5)

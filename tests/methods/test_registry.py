@@ -7,7 +7,9 @@ import torch
 from torch import nn
 
 import whence
-from whence.methods.method import Method
+from whence.methods.forward import Forward
+from whence.methods.inputs import read
+from whence.methods.method import Method, Question
 from whence.methods.registry import METHODS, method_class, settings_of
 
 
@@ -29,3 +31,17 @@ def test_a_name_stands_for_the_method_with_its_default_settings(name: str) -> No
     found = whence.relevance(model, x, target=1, method=name)
     assert found.method == method_class(name)()
     assert torch.equal(found.relevance, whence.relevance(model, x, target=1, method=method_class(name)()).relevance)
+
+
+def test_a_method_is_held_to_what_it_says() -> None:
+    class Nothing(Method):
+        name = label = "nothing"
+
+        def relevance(self, forward: Forward, question: Question) -> whence.Result:
+            return None  # pyright: ignore[reportReturnType]
+
+    for direction in (0, 1):
+        with pytest.raises(whence.InputError, match="Nothing does not keep the directions apart"):
+            Nothing().answer(Forward(nn.Linear(3, 2), read(torch.randn(2, 3))), Question(0, direction=direction))
+    with pytest.raises(whence.InputError, match=r"Nothing.relevance returned a NoneType; it must return a whence.Result"):
+        whence.relevance(nn.Linear(3, 2), torch.randn(2, 3), target=0, method=Nothing())

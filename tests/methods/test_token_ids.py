@@ -141,3 +141,155 @@ def test_ids_that_are_used_as_numbers_are_refused(read: Callable[[Tensor], Tenso
     for method in (LRP(), GradientXInput()):
         with pytest.raises(whence.InputError, match=r"inputs\[0\] are whole numbers, but the model looks them up in no"):
             relevance(Numbers(), torch.tensor([[1, 2, 3]]), target=0, method=method)
+
+
+class Reading(nn.Module):
+    """An embedding, and what a function makes of it and of the ids."""
+
+    def __init__(self, read: Callable[["Reading", Tensor], Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.lstm, self.out = nn.Embedding(12, 5), nn.LSTM(5, 5, batch_first=True), nn.Linear(5, 3)
+        self.read = read
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.out(self.read(self, ids))
+
+
+def under_no_grad(model: Reading, ids: Tensor) -> Tensor:
+    with torch.no_grad():
+        vectors = model.words(ids)
+    return model.lstm(vectors)[0].mean(1)
+
+
+def under_inference_mode(model: Reading, ids: Tensor) -> Tensor:
+    with torch.inference_mode():
+        vectors = model.words(ids)
+    return model.lstm(vectors.clone())[0].mean(1)
+
+
+def shifted(model: Reading, ids: Tensor) -> Tensor:
+    start = torch.ones(len(ids), 1, dtype=torch.long)
+    return model.lstm(model.words(torch.cat([start, ids[:, :-1]], 1)))[0].mean(1)
+
+
+def written_between(model: Reading, ids: Tensor) -> Tensor:
+    vectors = model.words(ids)
+    vectors[:, 0] = 0
+    return (vectors + model.words(ids)).mean(1)
+
+
+def scaled_between(model: Reading, ids: Tensor) -> Tensor:
+    vectors = model.words(ids)
+    vectors *= 2
+    return (vectors + model.words(ids)).mean(1)
+
+
+def into_a_buffer(model: Reading, ids: Tensor) -> Tensor:
+    buffer = torch.empty_like(ids)
+    torch.cat([ids[:, 2:], ids[:, :2]], 1, out=buffer)
+    return (model.words(ids) * (buffer > 5).unsqueeze(-1)).mean(1)
+
+
+def padded_bag(model: Reading, ids: Tensor) -> Tensor:
+    return nn.functional.embedding_bag(ids, model.words.weight, padding_idx=-1)
+
+
+def flat_bag(model: Reading, ids: Tensor) -> Tensor:
+    return nn.functional.embedding_bag(ids.flatten(), model.words.weight, torch.arange(0, ids.numel(), ids.shape[1]))
+
+
+def narrowed(model: Reading, ids: Tensor) -> Tensor:
+    return model.lstm(model.words(ids.to(torch.int8).long()))[0].mean(1)
+
+
+READINGS = [under_no_grad, under_inference_mode, shifted, written_between, scaled_between, into_a_buffer, padded_bag, flat_bag]
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("method", [LRP(), GradientXInput()], ids=str)
+@pytest.mark.parametrize("read", [*READINGS, narrowed])
+def test_the_score_is_the_models_and_its_words_are_the_ones_it_read(read: Any, method: Any, batch: int) -> None:
+    model = Reading(read).double()
+    ids = torch.randint(12, (batch, 200 if read is narrowed else 4), generator=torch.Generator().manual_seed(batch))
+    found = relevance(model, ids, target=1, method=method)
+    with torch.no_grad():
+        assert_close(found.score, model(ids)[:, 1])
+    if isinstance(method, LRP):
+        found.check(1e-10)
+    assert (found.relevance != 0).any()
+    if read is shifted:
+        assert not found.relevance[:, -1].any()  # it is never read
+    if read is narrowed:
+        assert (found.relevance[:, 128:] != 0).any()
+
+
+def test_ids_that_a_model_never_looks_up_may_be_anything() -> None:
+    model = Reading(lambda model, ids: model.lstm(model.words(ids[:, :2]))[0].mean(1)).double()
+    found = relevance(model, torch.tensor([[1, 2, -100], [3, 4, 99]]), target=1).check(1e-10)
+    assert not found.relevance[:, 2].any()
+    assert_close(found.relevance[0, :2], relevance(model, torch.tensor([[1, 2, 0]]), target=1).relevance[0, :2])
+
+
+@pytest.mark.parametrize("method", [LRP(), GradientXInput()], ids=str)
+def test_hidden_states_picked_by_ids_are_no_look_up(method: Any) -> None:
+    """The state at the largest id, as some text encoders read it."""
+
+    def pooled(model: Reading, ids: Tensor) -> Tensor:
+        states = model.lstm(model.words(ids))[0]
+        return states.reshape(-1, 5)[torch.arange(len(ids)) * ids.shape[1] + ids.argmax(1)] + states.mean(1)
+
+    def picked(model: Reading, ids: Tensor) -> Tensor:
+        states = model.lstm(model.words(ids))[0]
+        return states[torch.arange(len(ids)), ids.argmax(1)] + states.mean(1)
+
+    ids = torch.tensor([[1, 7, 3], [9, 2, 4]])
+    found = relevance(Reading(pooled).double(), ids, target=1, method=method, embedding="words")
+    expected = relevance(Reading(picked).double(), ids, target=1, method=method, embedding="words")
+    assert_close(found.relevance, expected.relevance)
+
+
+@pytest.mark.parametrize("method", [LRP(), GradientXInput()], ids=str)
+def test_a_bag_beside_the_explained_table_keeps_its_weights_explained(method: Any) -> None:
+    class Weighted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.words, self.bag, self.out = nn.Embedding(12, 5), nn.EmbeddingBag(12, 5, mode="sum"), nn.Linear(5, 3)
+
+        def forward(self, ids: Tensor, weights: Tensor) -> Tensor:
+            return self.out(self.bag(ids, per_sample_weights=weights) + self.words(ids).mean(1))
+
+    model, weights = Weighted().double(), torch.rand(2, 4).double()
+    ids = torch.randint(12, (2, 4), generator=torch.Generator().manual_seed(0))
+    found = relevance(model, (ids, weights), target=1, method=method, embedding="words")
+    assert (found.relevance[1] != 0).all()
+
+
+def test_an_unknown_embedding_is_refused_for_numbers_too() -> None:
+    with pytest.raises(whence.InputError, match=r"there is no nn.Embedding 'nope'"):
+        relevance(nn.Linear(3, 2), torch.randn(2, 3), target=0, embedding="nope")
+
+
+def test_a_rule_of_the_users_for_a_move_does_not_lose_the_ids() -> None:
+    from whence.interpreter.rules.table import TABLE
+
+    known = TABLE["getitem"]
+    whence.handles(Tensor.__getitem__)(lambda call, relevance: torch.zeros_like(call.args[0]))
+    try:
+        model = Reading(lambda model, ids: model.words(ids[:, 1:]).tanh().sum(1)).double()
+        assert relevance(model, torch.tensor([[1, 2, 3]]), target=1, method=GradientXInput()).relevance[:, 1:].all()
+    finally:
+        TABLE["getitem"] = known
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3)], ids=str)
+def test_packed_rows_of_any_shape(shape: tuple[int, ...]) -> None:
+    class Summing(nn.Module):
+        def forward(self, rows: PackedSequence) -> Tensor:
+            data = rows.data.flatten(1) if rows.data.dim() > 1 else rows.data[:, None]
+            padded, _ = pad_packed_sequence(rows._replace(data=data.tanh()), batch_first=True)
+            return padded.sum(1)
+
+    packed = pack_sequence([torch.randn(n, *shape).double() for n in (3, 2)])
+    assert relevance(Summing(), packed, target=0).check(1e-10).relevance.data.shape == (5, *shape)

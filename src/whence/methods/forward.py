@@ -3,7 +3,7 @@
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import NamedTuple, cast
@@ -32,11 +32,21 @@ class Followed(TorchFunctionMode):
             return self.made(func, args, kwargs)
         operation = TABLE.find(func)
         look_up = ids.requested(operation, func, args, kwargs)
-        if look_up is not None:
-            return ids.answer(look_up)
+        if look_up is not None and not self.depends(look_up.table):
+            found = ids.answer(look_up, self.context())
+            if found is not None:
+                return found
         result = self.made(func, args, kwargs)
         ids.follow(operation, func, args, kwargs, result)
         return result
+
+    def context(self) -> AbstractContextManager[object]:
+        """The context in which explained vectors are used."""
+        return nullcontext()
+
+    def depends(self, table: Tensor) -> bool:
+        """Whether a table depends on an explained input, so that indexing it is no look-up of token ids."""
+        return False
 
     def made(self, func: Function, args: Args, kwargs: Kwargs) -> object:
         """Make a call."""
@@ -82,12 +92,12 @@ class Forward:
     def predict(self, tensors: Sequence[Tensor] | None = None) -> Run:
         """Run the model in evaluation mode, with these tensors in place of the explained ones if they are given."""
         with predicting(self.model), torch.no_grad():
-            return self.run(lambda number, tensor: tensor if tensors is None else tensors[number])
+            return self.run(lambda number, tensor: (tensor if tensors is None else tensors[number]).clone())
 
     def ids_of(self, tensors: Sequence[Tensor], found: Callable[[int, Tensor], Tensor]) -> Ids | None:
         """An object that follows the token ids among the model's inputs; None if there are none."""
-        ids = [None if tensor.is_floating_point() else tensor for tensor in tensors]
-        return Ids(ids, found, wanted=self.table) if any(each is not None for each in ids) else None
+        ids, wanted = [None if tensor.is_floating_point() else tensor for tensor in tensors], self.table
+        return Ids(ids, found, wanted=wanted) if any(each is not None for each in ids) else None
 
     @property
     def table(self) -> Tensor | None:

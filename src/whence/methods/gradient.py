@@ -1,7 +1,8 @@
 """The derivative of a score with respect to the inputs, also through cuDNN's recurrent layers in evaluation mode."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -31,7 +32,27 @@ class DifferentiableRecurrence(Followed):
 
     def __init__(self, direction: int | None = None) -> None:
         super().__init__()
+        self.leaves: list[Tensor] = []  # the explained tensors, as they are met
         self.direction = direction  # if given, a bidirectional layer's other direction reads its input as a constant
+
+    @contextmanager
+    def context(self) -> Generator[None]:
+        """A model may look words up under no_grad or inference_mode; their vectors are still explained."""
+        with torch.inference_mode(False), torch.enable_grad():
+            yield
+
+    def depends(self, table: Tensor) -> bool:
+        """Whether the graph of a table leads to an explained tensor."""
+        waiting, seen = [table.grad_fn], set[object]()
+        while waiting:
+            node = waiting.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            if any(getattr(node, "variable", None) is leaf for leaf in self.leaves):
+                return True
+            waiting += [following for following, _ in node.next_functions]
+        return False
 
     def made(self, func: Function, args: tuple[Any, ...], kwargs: Kwargs) -> object:
         """Make a call; those of recurrent layers are changed as described above."""
@@ -73,11 +94,15 @@ def gradients(forward: Forward, question: Question) -> Gradients:
     """The derivative of the explained scores with respect to every explained tensor."""
     target = question.target
 
+    mode = DifferentiableRecurrence(question.direction)
+
     def leaf(number: int, tensor: Tensor) -> Tensor:
-        return tensor.requires_grad_().clone()  # a model may write into its input
+        with mode.context():
+            mode.leaves.append(tensor.requires_grad_())
+            return tensor.clone()  # a model may write into its input
 
     with predicting(forward.model), torch.enable_grad():
-        output, tensors, owners = forward.run(leaf, DifferentiableRecurrence(question.direction))
+        output, tensors, owners = forward.run(leaf, mode)
         require_finite(tensors)
         if callable(target):
             with DifferentiableRecurrence(question.direction):

@@ -18,7 +18,7 @@ from whence.interpreter.record.layers import Layers, leave, named_layers
 from whence.interpreter.record.recorder import Recorder
 from whence.interpreter.record.step import Value
 from whence.interpreter.rules.table import TABLE
-from whence.methods.forward import Forward
+from whence.methods.forward import Forward, require_finite
 from whence.methods.method import Method, Question, is_time_first
 from whence.methods.predicting import predicting
 from whence.methods.target import (
@@ -192,6 +192,7 @@ class LRP(Method):
             raise InputError("memory= tells of nn.LSTM, nn.GRU and nn.RNN layers, and the model has none; use at= for a cell")
         with predicting(forward.model), torch.no_grad(), recording(forward, self.product, at=at) as record:
             recorded = record(target)
+            require_finite([leaf.tensor for leaf in recorded.recorder.trace.leaves])
             trace, output = recorded.recorder.trace, recorded.output
             selection, samples, value = self._explained(recorded, target, forward)
             start = selection.mask * value.tensor

@@ -47,13 +47,18 @@ class Method:
     def answer(self, forward: Forward, question: Question) -> Result:
         """Answer a question; raises if this method cannot."""
         for name, reason in UNANSWERED.items():
-            if getattr(question, name) not in (None, False) and name not in self.answers:
+            asked: object = getattr(question, name)
+            if asked is not None and asked is not False and name not in self.answers:
                 raise InputError(reason.format(type(self).__name__))
         if question.at is not None and question.by_step:
             raise InputError(
                 "by_step= sums over the features of the inputs; leave it out with at=, and sum what the layer gave"
             )
         result = self.relevance(forward, question)
+        if not isinstance(result, Result):
+            raise InputError(
+                f"{type(self).__name__}.relevance returned a {type(result).__name__}; it must return a whence.Result"
+            )
         return result.by_step() if question.by_step and not self.sums_by_step else result
 
     def settings(self) -> dict[str, object]:

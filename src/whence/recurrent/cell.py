@@ -86,5 +86,6 @@ class Cell:
     plain: Plain | None = None
     native: Native | None = None
     triton: Callable[[], TritonKernels] | None = None
+    has_bounded_states: bool = True  # whether sums by step, taken as differences of what the states hand on, lose no digits
     has_products: bool = True  # without products, every rule for products is the same, and every path takes it
     variants: tuple[tuple[str, Callable[..., nn.RNNBase]], ...] = ()  # further layers, by label, that `whence doctor` lists

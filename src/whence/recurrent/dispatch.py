@@ -111,12 +111,14 @@ class Chosen:
 
     def __init__(
         self,
+        cell: Cell,
         path: str,
         layer: Layer,
         reference: Callable[[Tensor, Sequence[Tensor]], DirectionsLayer],
         x: Tensor,
         states: Sequence[Tensor],
     ) -> None:
+        self._cell = cell
         self.path = path  # the name of the path that was taken
         self.outputs, self.final, self.release = layer.outputs, layer.final, layer.release
         self._layer, self._reference = layer, reference
@@ -144,8 +146,10 @@ class Chosen:
         if keep or rules.epsilon < smallest:
             slow = self._reference(self._x, self._states)
             return slow.relevance(r_outputs, r_states, rules, direction=direction, by_step=by_step, keep=keep)
+        is_summed = by_step and not self._cell.has_bounded_states
         with _on(self._x.device):
-            return self._layer.relevance(r_outputs, r_states, rules, direction=direction, by_step=by_step)
+            found = self._layer.relevance(r_outputs, r_states, rules, direction=direction, by_step=by_step and not is_summed)
+        return found._replace(x=found.x.sum(-1, keepdim=True)) if is_summed else found
 
 
 def run_layer(
@@ -165,14 +169,14 @@ def run_layer(
 
     if chosen == "reference":
         layer = reference(x, states)
-        return Chosen(chosen, layer, lambda _x, _states: layer, x, states)
+        return Chosen(cell, chosen, layer, lambda _x, _states: layer, x, states)
     with torch.no_grad(), _on(x.device):
         if chosen == "triton":
             from whence.recurrent.triton.layer import TritonLayer  # only here: it needs Triton
 
-            return Chosen(chosen, TritonLayer(cell, x, weights, states, lengths), reference, x, states)
+            return Chosen(cell, chosen, TritonLayer(cell, x, weights, states, lengths), reference, x, states)
         quick = NativeLayer(cell, x, weights, states, lengths) if chosen == "compiled" else reference(x, states, is_plain=True)
-        return Chosen(chosen, quick, reference, x, states)
+        return Chosen(cell, chosen, quick, reference, x, states)
 
 
 def _on(device: torch.device) -> AbstractContextManager[object]:

@@ -127,7 +127,7 @@ def find_samples(
     for leaf, given in zip(trace.leaves, known, strict=True):
         shape = leaf.tensor.shape
         if given is not None:
-            candidates.append([given[:, None].expand(shape)])
+            candidates.append([given.view(-1, *(1,) * (len(shape) - 1)).expand(shape)])
             continue
         numbers = _numbers(count, leaf.tensor.device)
         axes = [axis for axis, size in enumerate(shape) if size == count]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from whence.errors import InputError
-from whence.interpreter.record.operation import LookUp, Operation
+from whence.interpreter.record.operation import LookUp, Operation, positional
 from whence.interpreter.record.step import Args, Function, Kwargs
 from whence.trees import tensors_of
 
@@ -36,7 +36,7 @@ class Ids:
         self.ids, self._found, self._wanted = ids, found, wanted
         self.tables: list[list[Tensor]] = [[] for _ in ids]  # the tables that the ids of each input were looked up in
         self.owners: list[Tensor | None] = [None] * len(ids)  # the sample number of each row, for embedding bags
-        self._vectors: list[Tensor | None] = [None] * len(ids)
+        self._rows: list[Tensor | None] = [None] * len(ids)  # the explained vectors of each input, as they were looked up
         self._originals = [None if each is None else each.detach().clone() for each in ids]
         self.origins: dict[int, Origin] = {}  # by id() of a tensor of ids
         for number, each in enumerate(ids):
@@ -54,31 +54,31 @@ class Ids:
         look_up = None if operation.look_up is None else operation.look_up(function, args, kwargs)
         return None if look_up is None or self.origin_of(look_up.ids) is None else look_up
 
-    def answer(self, look_up: LookUp, recorded: AbstractContextManager[object] | None = None) -> Tensor:
-        """The result of a look-up: explained vectors in the order of the ids, or plain rows if the table is not explained.
+    def answer(self, look_up: LookUp, recorded: AbstractContextManager[object] | None = None) -> Tensor | None:
+        """The result of a look-up: explained vectors in the order of the ids; None if the table is not explained.
 
-        Operations on explained vectors run in the context `recorded`.
+        Operations on vectors run in the context `recorded`.
         """
         origin = self.origin_of(look_up.ids)
         assert origin is not None
         places, original = origin.places, self._originals[origin.number]
         assert original is not None
         if self._wanted is not None and not is_same_table(look_up.table, self._wanted):
-            return look_up.finish(look_up.rows(look_up.ids))
+            return _plain(look_up, recorded)
         if places is None or not _are_at(places, look_up.ids, original):
             raise InputError(
                 f"the ids of inputs[{origin.number}] are changed before they are looked up, so they cannot be given relevance; "
                 "embed first, and explain the embedding's output"
             )
         if not self._is_explained(look_up.table, origin.number):
-            return look_up.finish(look_up.rows(look_up.ids))
-        vectors = self._vectors[origin.number]
-        if vectors is None:
-            vectors = self._found(origin.number, look_up.rows(original))
-            self._vectors[origin.number] = vectors
-            if look_up.bag_starts is not None:
-                rows = torch.arange(len(original), device=original.device)
-                self.owners[origin.number] = torch.searchsorted(look_up.bag_starts, rows, right=True).double()
+            return _plain(look_up, recorded)
+        rows = self._rows[origin.number]
+        if rows is None:
+            rows = self._rows[origin.number] = _rows_of(look_up, original)
+            if look_up.bag_starts is not None and original.dim() == 1:
+                numbers = torch.arange(len(original), device=original.device)
+                self.owners[origin.number] = torch.searchsorted(look_up.bag_starts, numbers, right=True).double()
+        vectors = self._found(origin.number, rows)  # a new tensor for each look-up: a model may write into what it finds
         is_own = places >= 0
         others = None if bool(is_own.all()) else look_up.rows(look_up.ids)
         with recorded or nullcontext():
@@ -94,18 +94,22 @@ class Ids:
 
     def follow(self, operation: Operation, function: Function, args: Args, kwargs: Kwargs, result: object) -> None:
         """Note where the ids of a result came from."""
+        args, kwargs = positional(args, kwargs)
         is_joined = bool(args) and isinstance(args[0], (list, tuple))
         operands = cast(Sequence[Tensor], args[0] if is_joined else args[:1])
         origins = [origin for each in operands if (origin := self.origin_of(each)) is not None]
-        others = [origin for each in tensors_of((args[1:], dict(kwargs))) if (origin := self.origin_of(each)) is not None]
+        rest = () if operation.reads_like else tensors_of((args[1:], dict(kwargs)))
+        others = [origin for each in rest if (origin := self.origin_of(each)) is not None]
         if not (origins or others) or operation.makes_constant or operation.reads != "numbers":
             return
         whole = [each for each in tensors_of(result) if not each.is_floating_point() and each.dtype != torch.bool]
         places: Sequence[Tensor | None] = [None] * len(whole)
         numbers = {origin.number for origin in (*origins, *others)}
-        if whole and origins and not others and len(numbers) == 1 and _only_moves(operation):
+        if whole and origins and not others and len(numbers) == 1 and operation.moves_ids and kwargs.get("out") is None:
             moved = [self._places(each) for each in operands]
-            if all(each is not None for each in moved):
+            if operation.casts_ids:
+                places = moved
+            elif all(each is not None for each in moved):
                 again = function(moved if is_joined else moved[0], *args[1:], **kwargs)
                 places = [each for each in tensors_of(again) if not each.is_floating_point() and each.dtype != torch.bool]
         for each, own in zip(whole, places, strict=True):
@@ -116,9 +120,21 @@ class Ids:
         return torch.full_like(tensor, -1, dtype=torch.long) if origin is None else origin.places
 
 
-def _only_moves(operation: Operation) -> bool:
-    rule = operation.rule
-    return operation.moves_ids or bool(getattr(rule, "rearranges", False))
+def _plain(look_up: LookUp, recorded: AbstractContextManager[object] | None) -> Tensor | None:
+    """A bag of a table that is not explained, though its weights may be; None for other look-ups, which the model makes."""
+    if not look_up.is_bag:
+        return None
+    rows = look_up.rows(look_up.ids)
+    with recorded or nullcontext():
+        return look_up.finish(rows)
+
+
+def _rows_of(look_up: LookUp, ids: Tensor) -> Tensor:
+    """The rows of all ids of an input; 0 for ids that are not in the table, which the model must not look up there."""
+    with torch.inference_mode(False), torch.no_grad():
+        is_there = (ids >= look_up.lowest) & (ids < len(look_up.table))
+        rows = look_up.rows(torch.where(is_there, ids, 0).long())
+        return rows if bool(is_there.all()) else rows.masked_fill(~is_there.unsqueeze(-1), 0.0)
 
 
 def _are_at(places: Tensor, ids: Tensor, original: Tensor) -> bool:
@@ -128,7 +144,8 @@ def _are_at(places: Tensor, ids: Tensor, original: Tensor) -> bool:
 
 def _in_order(vectors: Tensor, places: Tensor) -> Tensor:
     """The vectors that belong to ids at these places of the input."""
-    is_whole = places.shape == vectors.shape[:-1] and bool((places.flatten().diff() == 1).all())
+    in_order = torch.arange(places.numel(), device=places.device)
+    is_whole = places.shape == vectors.shape[:-1] and torch.equal(places.flatten(), in_order)
     return vectors if is_whole else vectors.reshape(-1, vectors.shape[-1])[places.clamp(min=0)]
 
 

@@ -22,6 +22,8 @@ class LookUp:
     rows: Callable[[Tensor], Tensor]
     finish: Callable[[Tensor], Tensor] = lambda rows: rows
     bag_starts: Tensor | None = None  # where each sample's ids begin, if all are in one 1-d tensor
+    lowest: int = 0  # the smallest id that can be looked up; indexing takes negative ones too
+    is_bag: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,10 @@ class Operation:
     writes: bool = False  # whether every spelling writes into the first argument
     erases: bool = False  # whether its in-place form replaces all of the old content
     weighs: Literal["", "always", "trained"] = ""  # when constants that go through it count as lower neurons of a sum
+    casts_ids: bool = False  # whether token ids stay where they are in it, and change their type alone
     moves_ids: bool = False  # whether it only moves token ids; not needed where the rule `rearranges`
     look_up: Callable[[Function, Args, Kwargs], LookUp | None] | None = None
+    refused: str = ""  # why a call on explained values is refused, whatever comes of it
 
     @property
     def has_rule(self) -> bool:

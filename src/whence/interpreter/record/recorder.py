@@ -47,10 +47,16 @@ class Recorder(overrides.TorchFunctionMode):
                 self._keep(leaf.tensor, leaf)
 
     def start(self, number: int, vectors: Tensor) -> Tensor:
-        """Put the vectors that were looked up for the ids of an input on the record, in place of the ids."""
-        self.trace.leaves[number].tensor = vectors
-        self._keep(vectors, self.trace.leaves[number])
-        return vectors
+        """Put the vectors that were looked up for the ids of an input on the record; a copy of them for every look-up."""
+        leaf, own = self.trace.leaves[number], vectors.clone()
+        if not leaf.tensor.is_floating_point():
+            leaf.tensor = own
+        self._keep(own, leaf)
+        return own
+
+    def _is_live(self, thing: object) -> bool:
+        value = self.value_of(thing)
+        return value is not None and value.is_live
 
     def value_of(self, tensor: object) -> Value | None:
         """The value of a tensor that is on the record; None for anything else."""
@@ -96,8 +102,10 @@ class Recorder(overrides.TorchFunctionMode):
             return func(*args, **kwargs)
         if operation.look_up is not None and self.ids is not None:
             look_up = self.ids.requested(operation, func, args, kwargs)
-            if look_up is not None:
-                return self.ids.answer(look_up, self)
+            if look_up is not None and not self._is_live(look_up.table):
+                found = self.ids.answer(look_up, self)
+                if found is not None:
+                    return found
         if kwargs:
             args, kwargs = positional(args, kwargs)
         if operation.reads_like:
@@ -108,6 +116,8 @@ class Recorder(overrides.TorchFunctionMode):
         if operation.reads == "nothing" or not (is_known or self._feeds_constants(operation, tensors)):
             self._refuse_stale(func, tensors)
             return self._plain(operation, func, args, kwargs, tensors)
+        if operation.refused:
+            raise no_rule(func, self._layers.running[-1], operation.refused)
         if kwargs.get("out") is not None:
             raise no_rule(func, self._layers.running[-1], "it writes into a given tensor; use its result instead")
         if is_in_place or kwargs.get("inplace"):

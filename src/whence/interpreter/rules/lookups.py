@@ -26,7 +26,7 @@ def embedding(function: Function, args: Args, kwargs: Kwargs) -> LookUp:
 def bag(function: Function, args: Args, kwargs: Kwargs) -> LookUp:
     """F.embedding_bag: the sum, mean or maximum of every bag's rows."""
     given: dict[str, Any] = {**dict(zip(BAG, args, strict=False)), **kwargs}
-    ids, offsets = given["input"], given.get("offsets")
+    ids, offsets, padding = given["input"], given.get("offsets"), given.get("padding_idx")
 
     def finish(rows: Tensor) -> Tensor:
         return bagged(
@@ -35,11 +35,11 @@ def bag(function: Function, args: Args, kwargs: Kwargs) -> LookUp:
             mode=given.get("mode") or "mean",
             offsets=offsets,
             weights=given.get("per_sample_weights"),
-            padding=given.get("padding_idx"),
+            padding=None if padding is None else padding % len(given["weight"]),
             includes_last=bool(given.get("include_last_offset")),
         )
 
-    return LookUp(ids, given["weight"], _rows(given), finish, offsets if ids.dim() == 1 else None)
+    return LookUp(ids, given["weight"], _rows(given), finish, offsets if ids.dim() == 1 else None, is_bag=True)
 
 
 def indexed(function: Function, args: Args, kwargs: Kwargs) -> LookUp | None:
@@ -47,7 +47,7 @@ def indexed(function: Function, args: Args, kwargs: Kwargs) -> LookUp | None:
     table, ids = args
     if not isinstance(table, Tensor) or table.dim() != 2 or not isinstance(ids, Tensor):
         return None
-    return LookUp(ids, table, lambda ids: table[ids])
+    return LookUp(ids, table, lambda ids: table[ids].detach(), lowest=-len(table))
 
 
 def _rows(given: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:

@@ -22,7 +22,9 @@ from whence.interpreter.rules.weighted import Weighted
 def line(
     names: str, rule: Rule | Choice | None = None, *, operators: str = "", **known: Any
 ) -> tuple[Sequence[Operation], Sequence[str]]:
-    """One line of the table."""
+    """One line of the table. Token ids can be followed through whatever only rearranges or casts numbers."""
+    casts = isinstance(rule, Rule) and rule.casts
+    known = {"casts_ids": casts, "moves_ids": casts or (isinstance(rule, Rule) and rule.rearranges), **known}
     return [Operation(name, rule, **known) for name in names.split()], operators.split()
 
 
@@ -131,6 +133,7 @@ TABLE = Table([
     line("scatter", Placement(fills=True, is_index_sized=True)),
     line("index_put", Placement()),
     line("zero fill", erases=True),
+    line("__set__", refused="it writes into a given tensor; use its result instead"),
     line("reversed", rewrite=rewrites.turn_round, operators="__reversed__"),
     line("dropout", Dropout(back=moves.reshaped)),
     line("dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout", Dropout()),
@@ -138,7 +141,7 @@ TABLE = Table([
     # Casts
     line("to type_as", Routing(back=moves.cast, casts=True), reads_like=True),
     line("type double float half bfloat16 cpu cuda", Routing(back=moves.cast, casts=True)),
-    line("long int", moves_ids=True),
+    line("long int", moves_ids=True, casts_ids=True),
 
     # Picks by value
     line("max amax min amin maximum minimum fmax fmin sort topk kthvalue median", Pick()),

@@ -44,5 +44,6 @@ RNN_RELU = replace(
     sequence_function="rnn_relu",
     step_function="rnn_relu_cell",
     forward=partial(reference.forward, activation=torch.relu),
+    has_bounded_states=False,
     native=native("relu"),
 )
