@@ -16,7 +16,7 @@ from whence.interpreter.record.layers import named_layers
 from whence.methods.forward import Forward, require_finite
 from whence.methods.inputs import Given, read
 from whence.methods.lengths import relevance_by_length
-from whence.methods.method import UNANSWERED, Method, Question
+from whence.methods.method import INSIDE, Method, Question
 from whence.methods.registry import method_of
 from whence.methods.target import Target
 from whence.result import Result
@@ -68,7 +68,7 @@ def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequen
     """Check model and inputs, then let the method answer the question; `relevance` and `explain` both call this."""
     forward = replace(forward, model=_followed(forward.model))
     if (question.at is not None or question.memory) and lengths is not None:
-        raise InputError(UNANSWERED["at"])
+        raise InputError(INSIDE)
     _require_finite_weights(forward.model)
     if lengths is not None:
         return relevance_by_length(forward, question, method, lengths)

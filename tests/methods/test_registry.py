@@ -45,3 +45,11 @@ def test_a_method_is_held_to_what_it_says() -> None:
             Nothing().answer(Forward(nn.Linear(3, 2), read(torch.randn(2, 3))), Question(0, direction=direction))
     with pytest.raises(whence.InputError, match=r"Nothing.relevance returned a NoneType; it must return a whence.Result"):
         whence.relevance(nn.Linear(3, 2), torch.randn(2, 3), target=0, method=Nothing())
+
+
+def test_a_method_without_relevance_is_told_what_it_lacks() -> None:
+    class Empty(Method):
+        name = label = "empty"
+
+    with pytest.raises(NotImplementedError, match=r"Empty does not implement relevance\(forward, question\)"):
+        whence.relevance(nn.Linear(3, 2), torch.randn(2, 3), target=0, method=Empty())

@@ -42,7 +42,7 @@ class Method:
 
     def relevance(self, forward: Forward, question: Question) -> Result:
         """Explain the score that `question.target` picks out of the forward pass."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not implement relevance(forward, question), as a method must")
 
     def answer(self, forward: Forward, question: Question) -> Result:
         """Answer a question; raises if this method cannot."""
@@ -66,10 +66,11 @@ class Method:
         return {each.name: getattr(self, each.name) for each in fields(self)} if is_dataclass(self) else {}
 
 
+INSIDE = "at= and memory= need method=LRP(...) and samples of one length, or a model that packs them"
 UNANSWERED = {
     "direction": "{} does not keep the directions apart; leave out encoders=True",
-    "at": "at= and memory= need method=LRP(...) and samples of one length, or a model that packs them",
-    "memory": "at= and memory= need method=LRP(...) and samples of one length, or a model that packs them",
+    "at": INSIDE,
+    "memory": INSIDE,
 }
 
 

@@ -48,7 +48,7 @@ class Operation:
     erases: bool = False  # whether its in-place form replaces all of the old content
     weighs: Literal["", "always", "trained"] = ""  # when constants that go through it count as lower neurons of a sum
     casts_ids: bool = False  # whether token ids stay where they are in it, and change their type alone
-    moves_ids: bool = False  # whether it only moves token ids; not needed where the rule `rearranges`
+    moves_ids: bool = False  # whether it only moves token ids; the table sets it where the rule rearranges or casts
     look_up: Callable[[Function, Args, Kwargs], LookUp | None] | None = None
     refused: str = ""  # why a call on explained values is refused, whatever comes of it
 
