@@ -11,7 +11,17 @@ from torch.nn.utils.rnn import pack_sequence
 from torch.overrides import TorchFunctionMode
 
 from tests.models import BiLSTM, Tagger
-from whence import LRP, ConservationError, GradientXInput, InputError, SensitivityAnalysis, TargetError, WeightsError, relevance
+from whence import (
+    LRP,
+    ConservationError,
+    GradientXInput,
+    InputError,
+    NoRuleError,
+    SensitivityAnalysis,
+    TargetError,
+    WeightsError,
+    relevance,
+)
 
 METHODS = [LRP(), SensitivityAnalysis()]
 
@@ -145,7 +155,7 @@ def test_token_ids_want_an_embedding_first(model: BiLSTM, dtype: torch.dtype) ->
 
 
 def test_inputs_that_are_no_tensors(model: BiLSTM) -> None:
-    with pytest.raises(InputError, match="inputs holds a list; give a float tensor, or a tuple of float tensors"):
+    with pytest.raises(InputError, match="inputs holds a list; give a float tensor, or a tuple or dictionary of them"):
         relevance(model, cast(Any, [[1.0]]), target=0)
     with pytest.raises(InputError, match="inputs is an empty tuple"):
         relevance(model, (), target=0)
@@ -228,7 +238,7 @@ def test_modules_that_cannot_be_followed(x: Tensor) -> None:
     lazy = nn.Sequential(nn.LazyLinear(2)).double()
     with pytest.raises(InputError, match="'0' has not seen any input yet; run the model once"):
         relevance(lazy, x, target=0)
-    with pytest.raises(InputError, match="calls the scripted function 'doubled', which cannot be followed"):
+    with pytest.raises(NoRuleError, match="calls the scripted function 'doubled', which cannot be followed; run Python with"):
         relevance(Calls(), x, target=0)
 
 

@@ -1,8 +1,6 @@
 """The public function `explain`: pipeline and texts in, explanations out. Only here do texts and methods meet."""
 
-import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple, cast, overload
@@ -136,11 +134,6 @@ def _explained(
     output = forward.predict().output if result.output is None else result.output  # a method of the user's need not keep it
     scores = require_scores_of(pipeline, output, len(texts))
     chosen = cast(list[int], scores.argmax(1).tolist()) if target == "predicted" else target
-    if result.explained is not None and (result.gap.abs() > 1e-4 * result.score.abs().clamp(min=1)).any():
-        # single precision is not enough for so long a text; double precision may be
-        doubled = replace(pipeline, module=copy.deepcopy(pipeline.module).double())
-        (_, forward), *_ = batches(doubled, texts, size=len(texts))
-        result = ask(forward, Question(chosen, by_step=True), method).check(1e-4)
     shares = _directions(method, forward, chosen, result) if encoders else []
     numbers = cast(list[list[int]], forward.inputs.tensors[0].tolist())
     batch = Batch(
@@ -150,6 +143,7 @@ def _explained(
         {name: amount.tolist() for name, amount in result.absorbed.items()},
         [share.relevance.tolist() for share in shares],
         method.settings(),
+        tuple(map(str, result.choices)),
     )
     return [_assembled(pipeline, text, numbers[n], batch, n, chosen, method) for n, text in enumerate(texts)]
 
@@ -174,6 +168,7 @@ class Batch(NamedTuple):
     absorbed: dict[str, Numbers]
     encoders: list[Numbers]
     settings: dict[str, object]
+    choices: tuple[str, ...]
 
 
 def _assembled(
@@ -202,6 +197,7 @@ def _assembled(
             method={"name": method.name, **batch.settings},
             absorbed={name: own(amount, k) for name, amount in batch.absorbed.items()},
             model=pipeline.name,
+            choices=batch.choices,
             is_signed=method.is_signed,
             encoders=tuple(tuple(own(share, k)[: len(spans)]) for share in batch.encoders),
         )

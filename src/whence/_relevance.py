@@ -1,18 +1,18 @@
 """The public function `relevance`: model, inputs, target and method in, a result out."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import FunctionType
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakIdKeyDictionary
 
-from whence.errors import InputError, WeightsError
+from whence.errors import ConservationError, InputError, WeightsError
 from whence.interpreter.record.layers import named_layers
+from whence.interpreter.record.refusal import first_line
 from whence.methods.forward import Forward, require_finite
 from whence.methods.inputs import Given, read
 from whence.methods.lengths import relevance_by_length
@@ -35,12 +35,15 @@ def relevance(
     by_step: bool = False,
     args: Sequence[object] = (),
     kwargs: Mapping[str, object] | None = None,
+    call: Callable[[Any, Any], object] | None = None,
+    check: bool = True,
 ) -> Result:
     """Explain one score per sample of an unmodified model.
 
-    `inputs`: a float tensor, a tuple of them (relevance for each), a `PackedSequence`, or token ids. Other arguments of the
-    model go into `args` and `kwargs`. For token ids, relevance has the dimensions of their embedding in a last axis;
-    `embedding` names the layer if the ids go into several.
+    `inputs`: a float tensor, a tuple or dictionary of them (relevance for each), a `PackedSequence`, or token ids. Other
+    arguments of the model go into `args` and `kwargs`. If the model takes its inputs in another way, `call` says how:
+    `call=lambda model, x: model(Batch(x, lengths))`, with x in the form of `inputs`. For token ids, relevance has the
+    dimensions of their embedding in a last axis; `embedding` names the layer if the ids go into several.
 
     `target`: a class index or one per sample, `"predicted"`, `"all"` (a leading axis of classes), `(time step, class)` with
     `"all"` for either, `whence.contrast(a, b)`, or a callable from the model's output to one score per sample; without one, the
@@ -52,6 +55,10 @@ def relevance(
 
     `by_step` sums relevance over the last axis of the inputs, the features: one number for every step, at less cost.
 
+    `check`: relevance and absorbed amounts must add up to the score. If single precision is not enough for that, the model is
+    explained again in double precision, and the result is in it; if that is not enough either, an error is raised. With
+    `check=False`, the numbers are returned as they are, and the record is not compared with the model.
+
     `at` names a layer whose output is explained instead of the inputs. `memory` also returns how much relevance the states of
     recurrent layers carry from step to step.
 
@@ -60,8 +67,11 @@ def relevance(
     """
     if not isinstance(args, (tuple, list)) or not isinstance(kwargs or {}, Mapping):
         raise InputError("args is a tuple of further arguments of the model, kwargs a dictionary of them")
-    forward = Forward(_required_module(model), read(inputs), args, kwargs or {}, embedding)
-    return ask(forward, Question(target=target, at=at, memory=memory, by_step=by_step), method_of(method), lengths=lengths)
+    if call is not None and (not callable(call) or args or kwargs or lengths is not None):
+        raise InputError("call is a function of the model and the inputs, and takes the place of args, kwargs and lengths")
+    forward = Forward(_required_module(model), read(inputs), args, kwargs or {}, embedding, call)
+    question = Question(target=target, at=at, memory=memory, by_step=by_step, check=check)
+    return ask(forward, question, method_of(method), lengths=lengths)
 
 
 def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequence[int] | Tensor | None = None) -> Result:
@@ -70,15 +80,41 @@ def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequen
     if (question.at is not None or question.memory) and lengths is not None:
         raise InputError(INSIDE)
     _require_finite_weights(forward.model)
-    if lengths is not None:
-        return relevance_by_length(forward, question, method, lengths)
     try:
-        if any(tensor.is_floating_point() for tensor in forward.inputs.tensors):
-            require_finite(forward.inputs.tensors)
-        return method.answer(forward, question)
+        result = _answered(forward, question, method, lengths)
     except InputError:
         _require_finite_weights(forward.model, anew=True)  # weights that are not finite are reported first
         raise
+    if not question.check or question.direction is not None or result.explained is None or result.is_balanced():
+        return result
+    if result.score.dtype == torch.float64:
+        return result.check()
+    return _in_double_precision(forward, question, method, lengths, result)
+
+
+def _answered(forward: Forward, question: Question, method: Method, lengths: Sequence[int] | Tensor | None) -> Result:
+    if lengths is not None:
+        return relevance_by_length(forward, question, method, lengths)
+    if any(tensor.is_floating_point() for tensor in forward.inputs.tensors):
+        require_finite(forward.inputs.tensors)
+    return method.answer(forward, question)
+
+
+def _in_double_precision(
+    forward: Forward, question: Question, method: Method, lengths: Sequence[int] | Tensor | None, single: Result
+) -> Result:
+    """The same answer in double precision, checked; if the model cannot run in it, the error of the single one."""
+    try:
+        doubled = forward.doubled()
+        result = _answered(doubled, question, method, lengths)
+    except Exception as error:  # a copy of the model cannot be made, or it insists on single precision
+        reason = f"double precision was tried, but the model cannot run in it: {first_line(error)}"
+        try:
+            single.check()
+        except ConservationError as gap:
+            raise ConservationError(f"{gap}; {reason}") from None
+        raise
+    return result.check()
 
 
 def _required_module(model: object) -> nn.Module:
@@ -88,47 +124,13 @@ def _required_module(model: object) -> nn.Module:
 
 
 def _followed(model: nn.Module) -> nn.Module:
-    """The module whose calls can be followed: of a compiled one the original. Scripted ones are refused."""
+    """The module whose calls can be followed: of a compiled one the original."""
     if type(model).__name__ == "OptimizedModule":
         model = cast(nn.Module, model._orig_mod)
     for name, module in named_layers(model):
-        if isinstance(module, torch.jit.ScriptModule):
-            raise InputError(
-                f"{name or 'the model'!r} is a scripted module, whose calls cannot be followed; give the one it was made from"
-            )
-        scripted = _scripted_function(module)
-        if scripted:
-            raise InputError(f"{name or 'the model'!r} calls the scripted function {scripted!r}, which cannot be followed")
         if any(each is not None and is_lazy(each) for each in module._parameters.values()):
             raise InputError(f"{name or 'the model'!r} has not seen any input yet; run the model once")
     return model
-
-
-def _scripted_function(module: nn.Module) -> str | None:
-    """The name of a scripted function that a module holds, or that its forward calls directly or through others."""
-    seen: set[int] = set()
-    held = [(name, thing) for name, thing in vars(module).items() if callable(thing)]
-    waiting: list[tuple[str, object]] = [*held, ("forward", type(module).forward)]
-    while waiting:
-        name, thing = waiting.pop()
-        if isinstance(thing, torch.jit.ScriptFunction):
-            return name
-        if isinstance(thing, FunctionType) and id(thing) not in seen and not str(thing.__module__).startswith("torch."):
-            seen.add(id(thing))
-            waiting += [(used, thing.__globals__.get(used)) for used in thing.__code__.co_names]
-            waiting += zip(thing.__code__.co_freevars, _contents(thing), strict=True)
-    return None
-
-
-def _contents(function: FunctionType) -> list[object]:
-    """What a function's closure holds, None for what is not set yet."""
-    found: list[object] = []
-    for cell in function.__closure__ or ():
-        try:
-            found.append(cell.cell_contents)
-        except ValueError:
-            found.append(None)
-    return found
 
 
 def _require_finite_weights(model: nn.Module, *, anew: bool = False) -> None:

@@ -28,6 +28,7 @@ class Explanation:
     absorbed: Mapping[str, float] = field(default_factory=dict[str, float])
     model: str = ""
     encoders: tuple[tuple[float, ...], ...] = ()
+    choices: tuple[str, ...] = ()  # what had to be decided about the model, such as which factor of a product is the gate
     is_signed: bool = True  # whether relevance can speak against the target; that of sensitivity analysis cannot
 
     # How an explanation is displayed, as "text" and as "html"; filled by whence.render.display.
@@ -63,6 +64,7 @@ class Explanation:
             "method": dict(self.method),
             "absorbed": dict(self.absorbed),
             "model": self.model,
+            **({"choices": list(self.choices)} if self.choices else {}),
         }
 
     def __str__(self) -> str:

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
+from whence.choice import Choice
 from whence.errors import ConservationError
 from whence.trees import floats_of, mapped
 
-Relevance = Tensor | PackedSequence | tuple[Tensor, ...] | tuple[PackedSequence, ...]
+Relevance = Tensor | PackedSequence | tuple[Tensor, ...] | tuple[PackedSequence, ...] | dict[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class Result:
     """
 
     # Any, not `Relevance`: who gave a tensor writes result.relevance.sum(-1), and a union would not let that pass
-    relevance: Any  # like the inputs: a tensor, a PackedSequence, or a tuple of them; like the layer's output with at=
+    relevance: Any  # like the inputs: a tensor, a PackedSequence, a tuple or a dictionary; like the layer's output with at=
     score: Tensor  # (B,), or () for an unbatched input
     target: Any
     method: Any
@@ -32,6 +33,7 @@ class Result:
     explained: Tensor | None = None  # relevance summed over each sample, like score
     memory: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # (B, T + 1) by layer, if requested
     output: Tensor | None = field(default=None, repr=False)  # what the model returned, if it is known
+    choices: tuple[Choice, ...] = field(default=(), repr=False)  # what had to be decided, such as which factor is the gate
     gaps: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # by layer, if conservation fails
 
     @property
@@ -61,18 +63,25 @@ class Result:
         amounts = [*floats_of(self.relevance), *self.absorbed.values()]
         return max((float(each.abs().max()) for each in amounts if each.numel()), default=0.0)
 
+    def _tolerance(self) -> float:
+        return 1e-4 if torch.finfo(self.score.dtype).eps < 1e-4 else 0.05
+
+    def is_balanced(self, tolerance: float | None = None) -> bool:
+        """Whether score = Σ relevance + Σ absorbed for every sample, within tolerance · max(1, |score|)."""
+        allowed = (self._tolerance() if tolerance is None else tolerance) * self.score.abs().clamp(min=1)
+        return bool((self.gap.abs() <= allowed).all())
+
     def check(self, tolerance: float | None = None) -> "Result":
         """Return this result if score = Σ relevance + Σ absorbed for every sample, within tolerance · max(1, |score|).
 
         Otherwise raise a `ConservationError` that names the layer where the gap opens. The tolerance is 1e-4 unless given, and
         0.05 in half precision.
         """
-        if tolerance is None:
-            tolerance = 1e-4 if torch.finfo(self.score.dtype).eps < 1e-4 else 0.05
+        tolerance = self._tolerance() if tolerance is None else tolerance
+        if self.is_balanced(tolerance):
+            return self
         gap, score = self.gap.reshape(-1), self.score.reshape(-1)
         bad = ~(gap.abs() <= tolerance * score.abs().clamp(min=1))
-        if not bad.any():
-            return self
         n = int(bad.nonzero()[0])
         layers = {name: float(amounts.reshape(-1)[n].abs()) for name, amounts in self.gaps.items()}
         where = f"it opens at {max(layers, key=lambda name: layers[name])!r}" if layers else "by rounding"

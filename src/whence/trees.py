@@ -52,5 +52,5 @@ def tensors_of(tree: object) -> list[Tensor]:
 
 
 def floats_of(tree: object) -> list[Tensor]:
-    """The floating-point tensors in a nested structure, in order."""
-    return [tensor for tensor in tensors_of(tree) if tensor.is_floating_point()]
+    """The tensors of real or complex numbers in a nested structure, in order."""
+    return [tensor for tensor in tensors_of(tree) if tensor.is_floating_point() or tensor.is_complex()]

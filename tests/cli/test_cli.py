@@ -366,7 +366,7 @@ def test_any_setting_of_a_method_can_be_given_by_name() -> None:
     for wrong in ("sigma=1", "epsilon"):
         done = run("explain", "good", "--set", wrong)
         assert done.returncode == 2
-        assert "lrp has the settings epsilon, delta, stabiliser, product; give one as name=value" in done.stderr
+        assert "lrp has the settings epsilon, delta, stabiliser, product, strict; give one as name=value" in done.stderr
     assert "--method sa has no settings" in run("explain", "good", "--method", "sa", "--set", "epsilon=1").stderr
 
 

@@ -199,22 +199,16 @@ def test_residual_links_add_up() -> None:
     ("function", "message"),
     [
         (
-            lambda x: torch.logcumsumexp(x, 1),
-            r"no rule for torch.logcumsumexp \(called in the model itself\)\. Add one with @whence.handles",
+            lambda x: torch.lgamma(x),
+            r"no rule for torch.lgamma \(called in the model itself\)\. Add one with @whence.handles",
         ),
-        (lambda x: x * x, r"no rule for torch.Tensor.mul \(.*neither factor is a gate"),
-        (lambda x: torch.exp(x), "no rule for torch.exp"),
-        (lambda x: x / x.norm(), r"no rule for torch.Tensor.mul \(.*neither factor is a gate"),
-        (lambda x: x / (x + 10), r"neither factor is a gate .*mark one with whence.gate\(tensor\)"),
-        (lambda x: torch.cumprod(x, 1), "many factors are multiplied at once"),
-        (lambda x: x.bmm(x.mT) @ x, r"no rule for torch.Tensor.matmul \(.*neither is a gate"),
         (lambda x: x * float(x.max()), r"no rule for torch.Tensor.__float__ \(.*numbers leave"),
-        (lambda x: torch.softmax(x, -1), "relevance starts from scores, before the softmax"),
         (lambda x: F.dropout(x, 0.5), r"no rule for torch.nn.functional.dropout \(.*active"),
-        (lambda x: torch.fft.fft(x).real, "no rule for torch.fft"),
-        (lambda x: x.exp_(), r"no rule for torch.Tensor.exp \("),
         (lambda x: x.erfinv_(), r"no rule for torch.Tensor.erfinv_ \(.*in place"),
-        (lambda x: x + 0 * torch.einsum("bti,btj,ij->bt", x, x, W)[..., None], "einsum of 3 operands"),
+        (
+            lambda x: torch.lgamma(x) + torch.erfinv(x * 0.1),
+            r"2 calls have no rule: \(1\) torch.lgamma .*; \(2\) torch.erfinv .*Add rules with @whence.handles",
+        ),
     ],
 )
 def test_an_operation_without_a_rule_is_named(function: Callable[[Tensor], Tensor], message: str) -> None:
@@ -236,24 +230,26 @@ def test_a_call_without_a_rule_is_harmless_where_no_relevance_passes() -> None:
 def test_the_error_names_the_layer() -> None:
     class Pool(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            return x.logcumsumexp(1).sum(1)
+            return x.lgamma().sum(1)
 
     model = nn.Sequential()
     model.add_module("encoder", nn.Sequential(nn.Tanh(), Pool()))
     model.add_module("fc", nn.Linear(4, 2))
-    with pytest.raises(NoRuleError, match=r"no rule for torch.Tensor.logcumsumexp \(called in 'encoder.1'\)"):
+    with pytest.raises(NoRuleError, match=r"no rule for torch.Tensor.lgamma \(called in 'encoder.1'\)"):
         relevance(model.double(), X, target=0)
 
 
-def test_a_view_that_outlives_a_change_in_place_is_refused_and_others_are_not() -> None:
+def test_a_view_that_outlives_a_change_in_place_holds_what_was_written() -> None:
     def stale(x: Tensor) -> Tensor:
         y = torch.tanh(x)
         view = y[:, 0]
         y.mul_(2)
         return view + y.sum(1)
 
-    with pytest.raises(NoRuleError, match="a view of a tensor that was changed in place"):
-        explained(stale)
+    torch.manual_seed(1)
+    found = explained(stale)
+    torch.manual_seed(1)
+    assert_close(found.relevance, explained(lambda x: 2 * torch.tanh(x[:, 0]) + (2 * torch.tanh(x)).sum(1)).relevance)
 
     def fresh(x: Tensor) -> Tensor:
         y = F.linear(x, W, B)
@@ -262,8 +258,15 @@ def test_a_view_that_outlives_a_change_in_place_is_refused_and_others_are_not() 
         y += 1
         return z + y.relu()
 
-    with pytest.raises(NoRuleError, match="in place"):
-        explained(fresh)
+    def afresh(x: Tensor) -> Tensor:
+        y = F.linear(x, W, B)
+        changed = torch.cat([y[:, :1].relu(), y[:, 1:]], 1) + 1
+        return y.tanh() + changed.relu()
+
+    torch.manual_seed(1)
+    found = explained(fresh, LRP(epsilon=0.0))
+    torch.manual_seed(1)
+    assert_close(found.relevance, explained(afresh, LRP(epsilon=0.0)).relevance)
 
     def own(x: Tensor) -> Tensor:
         y = F.linear(x, W, B)
@@ -316,16 +319,18 @@ def test_a_rule_that_loses_relevance_is_found_out_and_named() -> None:
             return torch.sin(x)
 
     model = nn.Sequential(nn.Linear(4, 4), Leaky(), nn.Linear(4, 2)).double()
+    known = TABLE["sin"]
     whence.handles(torch.sin)(lambda call, relevance: relevance / 2)
     try:
-        result = relevance(model, X[:, 0], target=0)
         with pytest.raises(whence.ConservationError, match=r"sample 0: score .* \(gap .* > 0.0001\); it opens at '1'"):
-            result.check()
+            relevance(model, X[:, 0], target=0)
+        with pytest.raises(whence.ConservationError, match="it opens at '1'"):
+            relevance(model, X[:, 0], target=0, check=False).check()
         whence.handles(torch.sin)(lambda call, relevance: relevance[..., :2])
         with pytest.raises(whence.InputError, match=r"the rule for torch.sin returned relevance of shapes \[\(2, 2\)\]"):
             relevance(model, X[:, 0], target=0)
     finally:
-        del TABLE["sin"]
+        TABLE["sin"] = known
 
 
 @pytest.mark.parametrize(
@@ -388,8 +393,6 @@ def test_the_books_balance(function: Callable[[Tensor], Tensor], method: LRP) ->
             lambda x: F.batch_norm(x.mT, ZERO, ZERO + 1, training=True).mT,
             "influence each other",
         ),
-        (lambda x: torch.log_softmax(x, -1), "before the softmax"),
-        (lambda x: F.linear(W, x[0]).T.expand(2, 5, 4), "depends on the input"),
     ],
 )
 def test_what_has_no_rule_says_why(function: Callable[[Tensor], Tensor], message: str) -> None:
@@ -430,6 +433,8 @@ def test_a_trained_weight_of_zero_connects_in_every_spelling_and_a_mask_does_not
 def test_a_custom_rule_may_change_the_shape() -> None:
     from whence.interpreter.rules.table import TABLE
 
+    known = TABLE["logsumexp"]
+
     @whence.handles(torch.logsumexp)
     def to_the_largest(call: whence.Call, relevance: Tensor) -> Tensor:
         x = call.args[0]
@@ -441,7 +446,7 @@ def test_a_custom_rule_may_change_the_shape() -> None:
         with pytest.raises(whence.InputError, match=r"the rule for torch.logsumexp returned None"):
             explained(lambda x: torch.logsumexp(x, 1))
     finally:
-        del TABLE["logsumexp"]
+        TABLE["logsumexp"] = known
     assert_close(result.relevance.sum((1, 2)) + sum(result.absorbed.values()), result.score)
 
 

@@ -175,7 +175,7 @@ def test_bags_cut_by_offsets() -> None:
 @pytest.mark.parametrize(
     ("style", "name", "message"),
     [
-        ("two tables", None, r"the ids of inputs\[0\] go into 2 layers \(table, other\); name one by embedding="),
+        ("two tables", None, r"the ids of inputs go into 2 layers \(table, other\); name one by embedding="),
         ("sorted", None, r"the ids of inputs\[0\] are changed before they are looked up"),
         ("masked", "tables", r"there is no nn.Embedding 'tables'; the model has table, other, bag"),
     ],
@@ -379,13 +379,16 @@ def test_a_layer_that_gives_packed_states() -> None:
 
 
 @pytest.mark.parametrize("head", [nn.Sigmoid(), nn.Softplus(), nn.LogSigmoid(), nn.Hardsigmoid(), nn.Softmax(-1)], ids=str)
-def test_a_head_that_turns_the_sign_is_refused(head: nn.Module) -> None:
-    model = nn.Sequential(nn.Flatten(), nn.Linear(8, 3), head).double()
-    with pytest.raises(whence.NoRuleError, match="relevance starts from scores, before the"):
-        whence.relevance(model, torch.randn(2, 2, 4).double(), target=0)
+def test_before_a_head_that_turns_the_sign_relevance_starts(head: nn.Module) -> None:
+    model, x = nn.Sequential(nn.Flatten(), nn.Linear(8, 3), head).double(), torch.randn(2, 2, 4).double()
+    found, expected = whence.relevance(model, x, target=0), whence.relevance(model[:2], x, target=0)
+    torch.testing.assert_close(found.score, expected.score)
+    torch.testing.assert_close(found.relevance, expected.relevance)
+    torch.testing.assert_close(found.output, expected.output)
+    with pytest.raises(whence.NoRuleError, match="it ends the model, and strict=True does not start before it"):
+        whence.relevance(model, x, target=0, method=whence.LRP(strict=True))
     inner = nn.Sequential(nn.Flatten(), nn.Linear(8, 3), head, nn.Linear(3, 2)).double()
-    if not isinstance(head, nn.Softmax):
-        whence.relevance(inner, torch.randn(2, 2, 4).double(), target=0).check(1e-10)
+    whence.relevance(inner, x, target=0).check(1e-10)
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,8 @@ def _setting(given: str, names: list[str]) -> tuple[str, object]:
     if not sign or name not in known:
         has = f"has the settings {', '.join(known)}" if known else "has no settings"
         raise InputError(f"--set {given}: --method {' and '.join(names)} {has}; give one as name=value")
+    if value.lower() in ("true", "false"):
+        return name, value.lower() == "true"
     for kind in (int, float):
         with suppress(ValueError):
             return name, kind(value)

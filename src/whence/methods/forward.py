@@ -1,12 +1,13 @@
 """A call of the model, as every method makes it; the model itself is not changed."""
 
+import copy
 import inspect
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from whence.interpreter.record.step import Args, Function, Kwargs
 from whence.interpreter.rules.table import TABLE
 from whence.methods.inputs import Inputs
 from whence.methods.predicting import predicting
+from whence.trees import mapped
 
 
 class Followed(TorchFunctionMode):
@@ -63,13 +65,17 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Forward:
-    """A call of a model. `embedding` names the layer whose vectors are explained, if token ids go into several."""
+    """A call of a model. `embedding` names the layer whose vectors are explained, if token ids go into several.
+
+    `caller` says how the model is called with the inputs in the user's form, where that is not model(*inputs, *args, **kwargs).
+    """
 
     model: nn.Module
     inputs: Inputs
     args: Sequence[object] = ()
     kwargs: Kwargs = field(default_factory=dict[str, object])
     embedding: str | None = None
+    caller: Callable[[nn.Module, Any], object] | None = None
 
     def run(self, leaf: Callable[[int, Tensor], Tensor], mode: Followed | None = None) -> Run:
         """Run the model once. `leaf` gets every explained tensor with its number, and returns what the model continues with.
@@ -93,6 +99,20 @@ class Forward:
         """Run the model in evaluation mode, with these tensors in place of the explained ones if they are given."""
         with predicting(self.model), torch.no_grad():
             return self.run(lambda number, tensor: (tensor if tensors is None else tensors[number]).clone())
+
+    def doubled(self) -> "Forward":
+        """The same call of a copy of the model, in double precision."""
+
+        def double(thing: object) -> object:
+            return thing.double() if isinstance(thing, Tensor) and thing.is_floating_point() else thing
+
+        return replace(
+            self,
+            model=copy.deepcopy(self.model).double(),
+            inputs=replace(self.inputs, tensors=mapped(double, self.inputs.tensors)),
+            args=mapped(double, tuple(self.args)),
+            kwargs=mapped(double, dict(self.kwargs)),
+        )
 
     def ids_of(self, tensors: Sequence[Tensor], found: Callable[[int, Tensor], Tensor]) -> Ids | None:
         """An object that follows the token ids among the model's inputs; None if there are none."""
@@ -119,7 +139,8 @@ class Forward:
     def call(self, tensors: Sequence[Tensor], ids: Ids | None) -> object:
         """Call the model with these tensors; an error of PyTorch's about their shapes becomes one sentence."""
         try:
-            output = self._called(*self.inputs.arguments(tensors), *self.args)
+            form = self.inputs.form(tensors)
+            output = self._called(form) if self.caller is None else self.caller(self.model, form)
         except (RuntimeError, ValueError, IndexError) as error:
             if isinstance(error, WhenceError) or not _raised_by_torch(error.__traceback__):
                 raise
@@ -133,38 +154,62 @@ class Forward:
             self._require_looked_up(ids)
         return output
 
-    def _called(self, *given: object) -> object:
-        """The model's output; where `kwargs` names a parameter before the inputs, these are given by name too."""
-        if not self.kwargs:
-            return self.model(*given)
+    def _called(self, form: object) -> object:
+        args, kwargs = self.arguments(form)
+        return self.model(*args, **kwargs)
+
+    def arguments(self, form: object) -> tuple[Sequence[object], Kwargs]:
+        """The model's arguments. Those of a dictionary are given by name, if the model has parameters of these names.
+
+        Where `kwargs` names a parameter before the inputs, these are given by name too.
+        """
+        if not self.kwargs and not isinstance(form, dict):
+            return (*_several(form), *self.args), {}
         parameters = inspect.signature(self.model.forward).parameters.values()
+        if isinstance(form, dict):
+            named = cast(dict[str, object], form)
+            takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
+            are_names = all(isinstance(key, str) for key in named)
+            if are_names and (takes_any or named.keys() <= {each.name for each in parameters}):
+                return self.args, {**named, **self.kwargs}
+        given: tuple[object, ...] = (*_several(cast(object, form)), *self.args)
         names = [each.name for each in parameters if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
         free = [name for name in names if name not in self.kwargs]
         if names[: len(given)] == free[: len(given)] or len(free) < len(given):
-            return self.model(*given, **self.kwargs)
-        return self.model(**dict(zip(free, given, strict=False)), **self.kwargs)
+            return given, self.kwargs
+        return (), {**dict(zip(free, given, strict=False)), **self.kwargs}
 
     def _require_looked_up(self, ids: Ids) -> None:
         """Refuse token ids that were looked up nowhere, or in several tables."""
-        for number, (own, tables) in enumerate(zip(ids.ids, ids.tables, strict=True)):
+        for number, (name, own, tables) in enumerate(zip(self.inputs.names, ids.ids, ids.tables, strict=True)):
             if own is None or len(tables) == 1:
                 continue
+            if not tables and number in ids.combined:
+                raise InputError(
+                    f"{name} only serve to compute the ids of {self.inputs.names[ids.combined[number]]}, and have no vectors "
+                    "of their own; give them by args= or kwargs="
+                )
             if tables:
                 named = _tables(self.model)
-                layers = [next((name for name in named if is_same_table(named[name], each)), "a table") for each in tables]
+                layers = [next((layer for layer in named if is_same_table(named[layer], each)), "a table") for each in tables]
                 raise InputError(
-                    f"the ids of inputs[{number}] go into {len(tables)} layers ({', '.join(layers)}); name one by embedding="
+                    f"the ids of {name} go into {len(tables)} layers ({', '.join(layers)}); name one by embedding="
                 )
             if self.embedding is not None:
                 raise InputError(
-                    f"the model did not look up the ids of inputs[{number}] in its nn.Embedding {self.embedding!r}: it "
+                    f"the model did not look up the ids of {name} in its nn.Embedding {self.embedding!r}: it "
                     "computes with them in another way, which cannot be followed; embed first, and explain the "
                     "embedding's output"
                 )
             raise InputError(
-                f"inputs[{number}] are whole numbers, but the model looks them up in no nn.Embedding; relevance needs numbers "
+                f"{name} are whole numbers, but the model looks them up in no nn.Embedding; relevance needs numbers "
                 "that can carry it: embed first, or explain the embedding's output"
             )
+
+
+def _several(form: object) -> tuple[object, ...]:
+    """Inputs as positional arguments: a tuple of them is several."""
+    return tuple(cast(tuple[object, ...], form)) if type(form) is tuple else (form,)
 
 
 def _tables(model: nn.Module) -> dict[str, Tensor]:

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from whence.errors import InputError, TargetError
+from whence.interpreter.backward.samples import owners_by_derivative
 from whence.interpreter.record.refusal import first_line
 from whence.interpreter.record.step import Function, Kwargs
+from whence.interpreter.rules.table import TABLE
 from whence.methods.forward import Followed, Forward, require_finite
 from whence.methods.method import Method, Question, is_time_first
 from whence.methods.predicting import predicting
@@ -56,6 +58,9 @@ class DifferentiableRecurrence(Followed):
 
     def made(self, func: Function, args: tuple[Any, ...], kwargs: Kwargs) -> object:
         """Make a call; those of recurrent layers are changed as described above."""
+        name = TABLE.name_of(func)
+        if name in ("detach", "data") and isinstance(args[0], Tensor) and args[0].requires_grad and func is not Tensor.detach_:
+            return args[0].view(args[0].shape)  # cut off for training alone: the score does depend on it
         if getattr(func, "__name__", "") not in SEQUENCE_FUNCTIONS:
             return func(*args, **kwargs)
         is_packed = isinstance(args[3], (list, tuple))  # the batch sizes come first, so the weights come one place later
@@ -119,7 +124,8 @@ def gradients(forward: Forward, question: Question) -> Gradients:
         signs = _signs((len(rows),), scores)
         chosen = cast(Tensor, torch.tensordot(signs, selection.mask, 1))
         plain = [cast(Tensor, torch.tensordot(signs.to(each), each, 1)) for each in found]
-        if not _are_separate(scores, axis, chosen, plain, tensors, owners):
+        is_clear = _are_separate(scores, axis, chosen, plain, tensors, owners)
+        if not is_clear and not _are_found(scores, axis, chosen, tensors, owners):
             raise mixed_samples(scores, axes, tensors)
     explained = selection._replace(target=target) if callable(target) else selection
     whole = None if callable(target) else scores.detach()
@@ -149,7 +155,7 @@ def _batch_axis(
         chosen = _signs(scores.shape, scores)
         plain = _derivative((chosen * scores).sum(), tensors)
         for axis in likeliest_first(axes, scores):
-            if _are_separate(scores, axis, chosen, plain, tensors, owners):
+            if _are_separate(scores, axis, chosen, plain, tensors, owners) or _are_found(scores, axis, chosen, tensors, owners):
                 return axis
     return axes[0]
 
@@ -177,6 +183,18 @@ def _are_separate(
         if not all(_is_scaled(*parts, each) for parts in zip(plain, weighted, owners, strict=True)):
             return False
     return True
+
+
+def _are_found(
+    scores: Tensor, axis: int | None, chosen: Tensor, tensors: Sequence[Tensor], owners: Sequence[Tensor | None]
+) -> bool:
+    """Whether every element of the inputs changes one sample's score at most, also where samples have any number of rows."""
+    if axis is None or scores.shape[axis] > MOST or _is_coarse(scores):
+        return False
+    return owners_by_derivative(chosen * scores, tensors, axis, owners) is not None
+
+
+MOST = 256  # samples whose derivatives are taken one by one
 
 
 def _is_coarse(numbers: Tensor) -> bool:

@@ -3,7 +3,7 @@
 A further kind of input needs a reader here, and a line in `KINDS`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from whence.errors import InputError
 from whence.recurrent.sequences import Packing
 from whence.result import Relevance
 
-Given = Tensor | PackedSequence | tuple[Tensor, ...]
+Given = Tensor | PackedSequence | tuple[Tensor, ...] | Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +23,10 @@ class Inputs:
     """Tensors to explain: floats, or token ids whose vectors in the model's embedding are explained."""
 
     tensors: tuple[Tensor, ...]
-    arguments: Callable[[Sequence[Tensor]], tuple[object, ...]]  # builds the model's arguments from such tensors
+    form: Callable[[Sequence[Tensor]], Any]  # such tensors in the user's form
     wrapped: Callable[[Sequence[Tensor], int], Relevance]  # such tensors in the user's form, with this many leading axes
     owners: tuple[Tensor | None, ...]  # for every tensor the sample number of each row, from 1 on, if known
+    names: tuple[str, ...] = ("inputs",)  # of the tensors, for messages
     tells_lengths: bool = False  # whether the form itself says how long each sample is
 
     def copies(self) -> tuple[Tensor, ...]:
@@ -43,7 +44,7 @@ def read(given: object) -> Inputs:
 
 def _single(given: Tensor) -> Inputs:
     tensors = (_usable(given),)
-    return Inputs(tensors, arguments=lambda tensors: (tensors[0],), wrapped=lambda tensors, lead: tensors[0], owners=(None,))
+    return Inputs(tensors, form=lambda tensors: tensors[0], wrapped=lambda tensors, lead: tensors[0], owners=(None,))
 
 
 def _several(given: tuple[object, ...]) -> Inputs:
@@ -52,7 +53,23 @@ def _several(given: tuple[object, ...]) -> Inputs:
     if any(isinstance(each, PackedSequence) for each in given):
         raise InputError("inputs is a tuple that holds a PackedSequence; give the PackedSequence alone")
     tensors = tuple(_usable(each) for each in given)
-    return Inputs(tensors, arguments=tuple, wrapped=lambda tensors, lead: tuple(tensors), owners=(None,) * len(tensors))
+    names = tuple(f"inputs[{n}]" for n in range(len(tensors)))
+    return Inputs(tensors, form=tuple, wrapped=lambda tensors, lead: tuple(tensors), owners=(None,) * len(tensors), names=names)
+
+
+def _named(given: Mapping[str, object]) -> Inputs:
+    """A dictionary: its numbers and token ids are explained; masks and what is no tensor are passed on as they are."""
+    explained = {key: _usable(each) for key, each in given.items() if isinstance(each, Tensor) and each.dtype != torch.bool}
+    if not explained:
+        raise InputError("inputs is a dictionary without a tensor of numbers; give at least one")
+    keys = tuple(explained)
+    return Inputs(
+        tuple(explained.values()),
+        form=lambda tensors: {**given, **dict(zip(keys, tensors, strict=True))},
+        wrapped=lambda tensors, lead: dict(zip(keys, tensors, strict=True)),
+        owners=(None,) * len(keys),
+        names=tuple(f"inputs[{key!r}]" for key in keys),
+    )
 
 
 def _packed(given: PackedSequence) -> Inputs:
@@ -69,7 +86,7 @@ def _packed(given: PackedSequence) -> Inputs:
 
     return Inputs(
         (data,),
-        arguments=lambda tensors: (given._replace(data=tensors[0]),),
+        form=lambda tensors: given._replace(data=tensors[0]),
         wrapped=wrapped,
         owners=((samples + 1).double(),),
         tells_lengths=True,
@@ -77,7 +94,12 @@ def _packed(given: PackedSequence) -> Inputs:
 
 
 # Tried in this order: a PackedSequence is a tuple too.
-KINDS: tuple[tuple[type, Callable[[Any], Inputs]], ...] = ((PackedSequence, _packed), (Tensor, _single), (tuple, _several))
+KINDS: tuple[tuple[type, Callable[[Any], Inputs]], ...] = (
+    (PackedSequence, _packed),
+    (Tensor, _single),
+    (tuple, _several),
+    (Mapping, _named),
+)
 
 
 def _usable(tensor: object) -> Tensor:
@@ -96,4 +118,4 @@ def _usable(tensor: object) -> Tensor:
 
 
 def _no_tensor(given: object) -> InputError:
-    return InputError(f"inputs holds a {type(given).__name__}; give a float tensor, or a tuple of float tensors")
+    return InputError(f"inputs holds a {type(given).__name__}; give a float tensor, or a tuple or dictionary of them")

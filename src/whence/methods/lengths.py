@@ -97,7 +97,8 @@ def _told_lengths(forward: Forward, tensors: Sequence[Tensor], padding: Padding)
     if "lengths" not in signature.parameters:
         return forward
     try:
-        given = signature.bind_partial(*forward.inputs.arguments(tensors), *forward.args, **forward.kwargs).arguments
+        args, kwargs = forward.arguments(forward.inputs.form(tensors))
+        given = signature.bind_partial(*args, **kwargs).arguments
     except TypeError:
         return forward
     if "lengths" in given:

@@ -5,22 +5,28 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from types import CellType, FunctionType
 from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
+from whence.choice import Choice
 from whence.equations import Product, Rules, Stabiliser
 from whence.errors import InputError, TargetError
-from whence.interpreter.backward.backward_pass import BackwardPass, required_steps
-from whence.interpreter.backward.samples import Samples, find_samples
+from whence.interpreter.backward.backward_pass import BackwardPass
+from whence.interpreter.backward.path import Start, choices_of, require_strict, required_steps, scores_at, starts_of
+from whence.interpreter.backward.samples import Samples, find_samples, follow, owners_by_derivative
 from whence.interpreter.record.layers import Layers, leave, named_layers
 from whence.interpreter.record.recorder import Recorder
-from whence.interpreter.record.step import Value
+from whence.interpreter.record.scripted import require_python
+from whence.interpreter.record.step import MixedSamplesError, Value
 from whence.interpreter.rules.table import TABLE
 from whence.methods.forward import Forward, require_finite
 from whence.methods.method import Method, Question, is_time_first
 from whence.methods.predicting import predicting
+from whence.methods.probe import Randomness, replayed, require_whole
+from whence.methods.state import State
 from whence.methods.target import (
     INDEPENDENT,
     Selection,
@@ -45,7 +51,9 @@ class Record(NamedTuple):
 
 
 @contextmanager
-def recording(forward: Forward, product: Product = "all", *, at: str | None = None) -> Generator[Callable[[Target], Record]]:
+def recording(
+    forward: Forward, product: Product = "all", *, at: str | None = None, state: State | None = None
+) -> Generator[Callable[[Target], Record]]:
     """A function that runs the model once and returns its record, which is valid inside the context.
 
     The parts of a record refer to each other. These cycles are broken at the end, also after an error, so that memory is freed
@@ -55,6 +63,9 @@ def recording(forward: Forward, product: Product = "all", *, at: str | None = No
     layers = Layers(forward.model, kept=at)
     recorder = Recorder(tensors, forward.model, layers, TABLE, product=product)
     recorder.ids = forward.ids_of(tensors, recorder.start)
+    recorder.accept(
+        (forward.args, dict(forward.kwargs), [] if state is None else state.tensors(), _closed_over(forward.caller))
+    )
 
     def run(target: Target) -> Record:
         layers.snapshot = recorder.snapshot
@@ -68,6 +79,15 @@ def recording(forward: Forward, product: Product = "all", *, at: str | None = No
     finally:
         layers.snapshot = leave
         recorder.trace.forget()
+
+
+def _closed_over(caller: object) -> list[object]:
+    """What a user's function holds: constants, where it calls the model."""
+    if not isinstance(caller, FunctionType):
+        return []
+    cells = [cell.cell_contents for cell in caller.__closure__ or () if cell != CellType()]
+    named = [caller.__globals__.get(name) for name in caller.__code__.co_names]
+    return [*cells, *(caller.__defaults__ or ()), *(caller.__kwdefaults__ or {}).values(), *named]
 
 
 def input_axis(forward: Forward, samples: int) -> int | None:
@@ -133,6 +153,12 @@ def _explained_by(back: BackwardPass, found: Sequence[Tensor], zero: Tensor, *, 
     return sum((totals(r, stop) for stop, r in back.stops.items() if r is not None), start=zero)
 
 
+def _scores_of(output: Tensor, start: Start) -> Tensor:
+    """The scores of all classes: the model's output, or what it was before the function that ends the model."""
+    values = list(start.masks)
+    return values[0].tensor if len(values) == 1 and start.ends and values[0].tensor.shape == output.shape else output
+
+
 def _middle(outputs: Sequence[object], back: BackwardPass, selection: Selection) -> object:
     """The relevance of a layer's output, in the same form; for several calls a tuple."""
 
@@ -164,8 +190,11 @@ class LRP(Method):
     delta: float = 0.0
     stabiliser: Stabiliser = "shared"
     product: Product = "all"
+    strict: bool = False  # refuse a model that needs a choice, such as which of two factors is the gate, instead of choosing
 
     def __post_init__(self) -> None:
+        if not isinstance(self.strict, bool):
+            raise InputError(f"strict is {self.strict!r}; it must be True or False")
         for name in ("epsilon", "delta"):
             if isinstance(getattr(self, name), bool) or not isinstance(getattr(self, name), (int, float)):
                 raise InputError(f"{name} is {getattr(self, name)!r}; it must be a number")
@@ -186,28 +215,34 @@ class LRP(Method):
     def relevance(self, forward: Forward, question: Question) -> Result:
         """Record one forward pass, then hand the score back through it."""
         target, at = question.target, question.at
+        require_python(forward.model)
         if at is not None:
             require_layer(forward.model, at)
         if question.memory and not any(isinstance(module, nn.RNNBase) for module in forward.model.modules()):
             raise InputError("memory= tells of nn.LSTM, nn.GRU and nn.RNN layers, and the model has none; use at= for a cell")
-        with predicting(forward.model), torch.no_grad(), recording(forward, self.product, at=at) as record:
+        before = Randomness()
+        with (
+            predicting(forward.model) as state,
+            torch.no_grad(),
+            recording(forward, self.product, at=at, state=state) as record,
+        ):
             recorded = record(target)
             require_finite([leaf.tensor for leaf in recorded.recorder.trace.leaves])
             trace, output = recorded.recorder.trace, recorded.output
-            selection, samples, value = self._explained(recorded, target, forward)
-            start = selection.mask * value.tensor
+            selection, samples, start, choices = self._explained(recorded, target, forward, state, before)
+            starts = scores_at(start)
             back = BackwardPass(trace, self.rules, samples, direction=question.direction)
             back.memory, back.by_step = {} if question.memory else None, question.by_step
             _ask_for(back, at, recorded.middle)
-            found = back.run(value, start)
-            scores = selection.scores(value.tensor)
-            self._require_finite(found)
+            found = back.run(starts)
+            scores = torch.stack([samples.totals(amount, value) for value, amount in starts]).sum(0)
+            self._require_finite(found, back.absorbed)
             explained = _explained_by(back, found, torch.zeros_like(scores), at=at)
             gap = scores - explained - sum(back.absorbed.values(), start=torch.zeros_like(scores))
             gaps: dict[str, Tensor] = {}
             if not (gap.abs() <= 100 * torch.finfo(gap.dtype).eps ** 0.75 * scores.abs().clamp(min=1)).all():
                 audit = BackwardPass(trace, self.rules, samples, audit=True)
-                audit.run(value, start)
+                audit.run(starts)
                 gaps = audit.gaps
             whole = forward.inputs.wrapped([selection.led(r) for r in found], len(selection.lead))
             result = Result(
@@ -219,38 +254,87 @@ class LRP(Method):
                 explained=selection.shaped(explained),
                 memory={name: selection.shaped(amount) for name, amount in (back.memory or {}).items()},
                 gaps={name: selection.shaped(amount) for name, amount in gaps.items()},
-                output=output if isinstance(output, Tensor) and not callable(target) else None,
+                output=_scores_of(output, start) if isinstance(output, Tensor) and not callable(target) else None,
+                choices=choices,
             )
+            if question.check and isinstance(output, Tensor):
+                value = recorded.recorder.value_of(output)
+                require_whole(
+                    forward, recorded.recorder, output, value, target, state=state, before=before, mask=selection.mask
+                )
         return result.by_step() if question.by_step else result
 
-    def _require_finite(self, found: Sequence[Tensor]) -> None:
-        if not all(math.isfinite(r.sum().item()) or bool(r.isfinite().all()) for r in found):
+    def _require_finite(self, found: Sequence[Tensor], absorbed: Mapping[str, Tensor]) -> None:
+        if not all(math.isfinite(r.sum().item()) or bool(r.isfinite().all()) for r in (*found, *absorbed.values())):
             raise InputError(
                 f"the relevance is not finite: with epsilon = {self.epsilon:g} and product = {self.product!r} amounts "
                 f"grew beyond what {found[0].dtype} holds; use another epsilon, double precision, or another product rule"
             )
 
-    def _explained(self, record: Record, target: Target, forward: Forward) -> tuple[Selection, Samples, Value]:
-        """The scores to explain, the samples they belong to, and their value on the record."""
+    def _explained(
+        self, record: Record, target: Target, forward: Forward, state: State, before: Randomness
+    ) -> tuple[Selection, Samples, Start, tuple[Choice, ...]]:
+        """The scores to explain, the samples they belong to, where relevance starts, and what had to be decided."""
         recorder = record.recorder
         leaves = [leaf.tensor for leaf in recorder.trace.leaves]
         scores = require_scores(record.output, target, inputs=leaves)
         value = recorder.value_of(scores)
         if value is None or not value.is_live:
+            require_whole(forward, recorder, scores, value, target, state=state, before=before)
             raise TargetError(INDEPENDENT)
-        required = required_steps(recorder.trace, value)
         picks = None if callable(target) else target
         axes = batch_axes(scores, picks, inputs=leaves, time_first=is_time_first(forward.model))
         for axis in likeliest_first(axes, scores):
-            count = 1 if axis is None else scores.shape[axis]
+            is_wrong = False
+            try:
+                selection = select(scores, picks, batch_axis=axis)
+            except TargetError:  # it counts only if the samples do lie along this axis
+                selection, is_wrong = Selection(torch.ones_like(scores)[None], axis, picks), True
+            start = starts_of(recorder.trace, value, selection.mask)
+            if self.strict:
+                require_strict(start.ends)
+            required = required_steps(recorder.trace, start.masks.keys(), is_strict=self.strict)
             samples = find_samples(
                 recorder.trace,
-                count,
+                1 if axis is None else scores.shape[axis],
                 known=record.owners,
                 required=required,
                 accept=lambda samples, axis=axis: _lie_along(axis, value, samples),
             )
+            if samples is not None and is_wrong:
+                select(scores, picks, batch_axis=axis)
             if samples is not None:
-                selection = select(scores, picks, batch_axis=axis)
-                return (selection._replace(target=target) if callable(target) else selection), samples, value
-        raise mixed_samples(scores, axes, leaves)
+                samples.settle(recorder.trace, value, axis)
+                selection = selection._replace(target=target) if callable(target) else selection
+                return selection, samples, start, choices_of(recorder.trace, required, start.ends)
+        found = self._in_any_order(record, value, scores, picks, axes)
+        if found is None:
+            raise mixed_samples(scores, axes, leaves)
+        return found
+
+    def _in_any_order(
+        self, record: Record, value: Value, scores: Tensor, picks: Target, axes: Sequence[int | None]
+    ) -> tuple[Selection, Samples, Start, tuple[Choice, ...]] | None:
+        """The same for samples that lie in the inputs in any order, found by the score that changes with each element."""
+        trace = record.recorder.trace
+        with torch.enable_grad():
+            inputs = [leaf.tensor.detach().requires_grad_() for leaf in trace.leaves]
+            again = replayed(trace, inputs, value)
+        for axis in axes:
+            if axis is None or again.shape != scores.shape or not again.requires_grad:
+                continue
+            with torch.enable_grad():
+                owners = owners_by_derivative(again, inputs, axis, record.owners)
+            if owners is None:
+                continue
+            selection = select(scores, picks, batch_axis=axis)
+            start = starts_of(trace, value, selection.mask)
+            required = required_steps(trace, start.masks.keys(), is_strict=self.strict)
+            try:
+                samples = Samples(scores.shape[axis], follow(trace, owners, scores.shape[axis], required))
+            except MixedSamplesError:
+                continue
+            if _lie_along(axis, value, samples):
+                samples.settle(trace, value, axis)
+                return selection, samples, start, choices_of(trace, required, start.ends)
+        return None

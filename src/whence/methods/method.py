@@ -16,7 +16,8 @@ class Question(NamedTuple):
 
     `direction`: only what came through that direction (0 forward, 1 backward) of the first bidirectional layer. `at`: the
     relevance of that layer's output. `memory`: also the relevance that the states of recurrent layers carry. `by_step`:
-    relevance summed over the last axis of the inputs.
+    relevance summed over the last axis of the inputs. `check`: refuse an answer that does not add up, or that cannot be
+    compared with the model.
     """
 
     target: Target = None
@@ -24,6 +25,7 @@ class Question(NamedTuple):
     at: str | None = None
     memory: bool = False
     by_step: bool = False
+    check: bool = True
 
 
 class Method:

@@ -1,4 +1,4 @@
-"""Puts a model in evaluation mode, and restores everything afterwards: training modes and PyTorch's own switches.
+"""Puts a model in evaluation mode, and restores everything afterwards: training modes, state, and PyTorch's own switches.
 
 An interrupt (Ctrl-C) can come between any two lines, also inside PyTorch's context managers, which then do not restore a
 switch. So nothing is changed outside the `try`, and restoring is tried twice: one interrupt cannot stop both.
@@ -14,6 +14,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+
+from whence.methods.state import State
 
 # Modules taken out of training mode, each with the explanations that need this; in several threads, the last one restores it.
 _LOCK = threading.RLock()
@@ -49,14 +51,15 @@ def _leave_vmap() -> None:
 
 
 @contextmanager
-def predicting(model: nn.Module) -> Generator[None]:
-    """The model in evaluation mode; every layer's own mode is restored afterwards, whatever happens."""
+def predicting(model: nn.Module) -> Generator[State]:
+    """The model in evaluation mode; its modes, attributes and buffers are restored afterwards, whatever happens."""
     modules, token, switches, is_restored = list(model.modules()), object(), Switches.now(), False
+    state = State(model)
     try:
         try:
             _hold(modules, token)
             with torch.inference_mode(False):
-                yield
+                yield state
         except (KeyboardInterrupt, RuntimeError) as error:
             interrupt = _interrupt_in(error)
             if interrupt is None:
@@ -65,11 +68,11 @@ def predicting(model: nn.Module) -> Generator[None]:
             _leave_vmap()
             raise interrupt from None
         finally:
-            _restore(modules, token, switches)
+            _restore(modules, token, switches, state)
             is_restored = True
     finally:
         if not is_restored:
-            _restore(modules, token, switches)
+            _restore(modules, token, switches, state)
 
 
 def _interrupt_in(error: BaseException) -> BaseException | None:
@@ -78,9 +81,10 @@ def _interrupt_in(error: BaseException) -> BaseException | None:
     return found if isinstance(found, KeyboardInterrupt) else None
 
 
-def _restore(modules: Sequence[nn.Module], token: object, switches: Switches) -> None:
+def _restore(modules: Sequence[nn.Module], token: object, switches: Switches, state: State) -> None:
     _let_go(modules, token)
     switches.restore()
+    state.restore()
     while _LOCK._is_owned():  # pyright: ignore[reportAttributeAccessIssue] - an interrupt can come before the lock is released
         _LOCK.release()
 

@@ -90,6 +90,10 @@ def require_scores(output: object, target: Target, *, inputs: Sequence[Tensor]) 
     if isinstance(output, Tensor) and output.is_floating_point():
         several = any(tensor.dim() > 2 and 1 not in tensor.shape[:2] for tensor in inputs)
         if not callable(target) or output.dim() == 1 or (output.dim() == 0 and not several):
+            if bool(output.isnan().any()):
+                raise TargetError(
+                    "the model returned nan; its numbers must be finite: does it divide by zero, or take the log of one?"
+                )
             return output
     if callable(target):
         raise TargetError(f"the target callable returned {describe(output)}; it must return one number per sample")

@@ -43,7 +43,8 @@ def fragment(explanation: Explanation) -> str:
     if explanation.absorbed:
         words, rest = sum(explanation.relevance), sum(explanation.absorbed.values())
         sums = f'<div class="head">relevance {words:+.3f} + absorbed {rest:+.3f} = score {explanation.score:+.3f}</div>'
-    return f'<div class="head">{head}</div><div class="text" dir="auto">{_heatmap(explanation)}</div>{sums}'
+    chosen = "".join(f'<div class="head">chosen: {_safe(choice)}</div>' for choice in explanation.choices)
+    return f'<div class="head">{head}</div><div class="text" dir="auto">{_heatmap(explanation)}</div>{sums}{chosen}'
 
 
 def notebook(explanation: Explanation) -> str:

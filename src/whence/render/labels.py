@@ -11,7 +11,8 @@ SYMBOLS = {"epsilon": "ε", "delta": "δ"}
 
 def method_label(explanation: Explanation) -> str:
     """The method and its settings, for a heading."""
-    settings = [(key, value) for key, value in explanation.method.items() if key != "name" and isinstance(value, (int, float))]
+    numbers = {key: value for key, value in explanation.method.items() if isinstance(value, (int, float))}
+    settings = [(key, value) for key, value in numbers.items() if not isinstance(value, bool)]
     shown = ", ".join(f"{SYMBOLS.get(key, key)} = {value:g}" for key, value in settings)
     return f"{_label(explanation)} ({one_line(shown)})" if shown else _label(explanation)
 

@@ -70,6 +70,8 @@ def print_on(console: Console, explanations: Sequence[Explanation]) -> None:
         console.print()
     console.print(scores(first, width=console.width))
     console.print(legend(explanations, palette).append(_sums(explanations)))
+    for choice in dict.fromkeys(choice for explanation in explanations for choice in explanation.choices):
+        console.print(Text(f"chosen: {one_line(choice)}", style="dim"))
 
 
 def print_list_on(console: Console, explanations: Explanations) -> None:

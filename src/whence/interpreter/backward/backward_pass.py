@@ -9,7 +9,7 @@ from torch import Tensor, overrides
 from whence.equations import Rules, absorbed_by_stabiliser, coefficient, share, sign
 from whence.errors import InputError
 from whence.interpreter.backward.samples import Samples
-from whence.interpreter.record.refusal import NoRule, no_rule, unforeseen
+from whence.interpreter.record.refusal import unforeseen
 from whence.interpreter.record.step import Arriving, FanIn, Step, Trace, Value
 
 
@@ -52,9 +52,10 @@ class BackwardPass:
             if self.rules.delta != 0 or not step.outputs[0].is_live:
                 self.biases.update(zip(step.outputs, step.rule.bias(step, self.biases), strict=True))
 
-    def run(self, start: Value, relevance: Tensor) -> list[Tensor]:
-        """Start with relevance (K, *shape) at a value, and return the relevance of every explained input."""
-        self._arriving[start] = Arriving(r=relevance)
+    def run(self, starts: Sequence[tuple[Value, Tensor]]) -> list[Tensor]:
+        """Start with relevance (K, *shape) at some values, and return the relevance of every explained input."""
+        self._arriving.update((value, Arriving(r=relevance)) for value, relevance in starts)
+        targets = len(starts[0][1])
         for step in reversed(self.trace.steps):
             arriving = [self._arriving.pop(value, None) for value in step.outputs]
             if all(each is None for each in arriving):
@@ -70,7 +71,7 @@ class BackwardPass:
         ended = [self._stopped(leaf, self._arriving.pop(leaf, None)) for leaf in self.trace.leaves]
         found = [None if each is None else each.r for each in ended]
         return [
-            leaf.tensor.new_zeros(len(relevance), *leaf.tensor.shape) if r is None else r
+            leaf.tensor.new_zeros(targets, *leaf.tensor.shape) if r is None else r
             for leaf, r in zip(self.trace.leaves, found, strict=True)
         ]
 
@@ -96,7 +97,9 @@ class BackwardPass:
     ) -> None:
         """Hand a step's relevance on to one of its inputs. For an input outside the open sum, q and s become relevance."""
         if q is not None and not value.in_sum:
-            paid = value.tensor * q if s is None else value.tensor * q + s
+            q = q.real if q.is_complex() else q
+            paid = torch.where(q == 0, 0.0, value.tensor * q)  # also where a mask made the value infinite
+            paid = paid if s is None else paid + s
             r, q, s = paid if r is None else r + paid, None, None
         if self.rules.epsilon == 0 and any(each is not None and not each.isfinite().all() for each in (r, q)):
             raise InputError(
@@ -104,6 +107,10 @@ class BackwardPass:
             )
         # relevance takes the precision of the value it reaches; at a cast's output it keeps its own, so that nothing is lost
         is_cast = value.step is not None and value.step.rule.casts
+        if value.tensor.is_complex():
+            s = None  # its lower neurons are not counted
+        elif q is not None and q.is_complex():
+            q = q.real
         given = Arriving(*(each if each is None or is_cast else each.to(value.tensor.dtype) for each in (r, q, s)))
         known = self._arriving.get(value)
         self._arriving[value] = given if known is None else _sum(known, given)
@@ -146,6 +153,8 @@ class BackwardPass:
         if arriving.q is not None:
             bias = self.biases.get(value)
             own = value.tensor if bias is None else value.tensor - self.rules.delta * bias
+            if own.is_complex():
+                return (own * arriving.q.conj()).real
             total = total + own.nan_to_num(0.0, 0.0, 0.0) * arriving.q  # an infinite sum (a mask's) has no coefficient
         if arriving.s is not None:
             total = total + self.fan_ins.get(value, 1) * arriving.s
@@ -210,18 +219,3 @@ def _sum(one: Arriving, other: Arriving) -> Arriving:
     """Add what arrived at a value from two of its users."""
     pairs = zip(one, other, strict=True)
     return Arriving(*(b if a is None else a if b is None else a + b for a, b in pairs))
-
-
-def required_steps(trace: Trace, start: Value) -> set[Step]:
-    """The steps that relevance from `start` passes through; raises if one of them has no rule."""
-    reached, steps = {start}, set[Step]()
-    for step in reversed(trace.steps):
-        if not reached.isdisjoint(step.outputs):
-            try:
-                if squashed_by := step.rule.squashed_by(step, (later.rule for later in steps)):
-                    raise NoRule(f"relevance starts from scores, before the {squashed_by}; let the model return those")
-                reached.update(step.rule.receivers(step))
-            except NoRule as reason:
-                raise no_rule(step.function, step.layer, str(reason)) from None
-            steps.add(step)
-    return steps

@@ -8,6 +8,7 @@ constants, which belong to no sample.
 
 from collections.abc import Callable, Sequence, Set
 from itertools import product
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -22,9 +23,11 @@ def completed(owner: Tensor, *, keep: int = 0) -> Tensor:
     for axis in reversed(range(owner.dim())):
         if owner.numel() == 0 or (owner != 0).all():
             break
-        if owner.shape[axis] == keep:  # the samples themselves may lie along it
-            continue
         highest = owner.amax(axis, keepdim=True)
+        if (
+            owner.shape[axis] == keep and len(cast(Tensor, highest[highest != 0].unique())) < 2
+        ):  # the samples themselves may lie along it
+            continue
         if not ((owner != highest) & (owner != 0)).any():  # otherwise several samples lie along this axis
             owner = torch.where(owner == 0, highest, owner)
     return owner
@@ -44,7 +47,7 @@ class Samples:
         axis = self._whole_axis(value)
         if axis is not None:
             return amount.expand(len(amount), *value.tensor.shape).movedim(axis + 1, 1).flatten(2).sum(-1)
-        owner = completed(self.owners[value]).expand(value.tensor.shape).reshape(-1).long()
+        owner = completed(self.owners[value], keep=self.count).expand(value.tensor.shape).reshape(-1).long()
         flat = amount.expand(len(amount), *value.tensor.shape).reshape(len(amount), -1)
         sums = flat.new_zeros(len(amount), self.count + 1).index_add(1, owner, flat)
         if (sums[:, 0] != 0).any():
@@ -53,6 +56,28 @@ class Samples:
                 "explain the samples one at a time"
             )
         return sums[:, 1:]
+
+    def settle(self, trace: Trace, scores: Value, axis: int | None) -> None:
+        """Give constants, which belong to no sample, the owners of what became of them, from the scores back to the inputs."""
+        if self.owners is None or axis is None or not self.owners.partial:
+            return
+        numbers = _numbers(self.count, scores.tensor.device)
+        self.owners[scores] = numbers.view([-1 if n == axis else 1 for n in range(scores.tensor.dim())]).expand(
+            scores.tensor.shape
+        )
+        for step in reversed(trace.steps):
+            self._complete(step)
+
+    def _complete(self, step: Step) -> None:
+        """Give constants among the inputs of a step the owners of what the step made of them."""
+        assert self.owners is not None
+        for value in step.inputs:
+            if value.is_live and value in self.owners.partial:
+                for out in (each for each in step.outputs if each in self.owners):
+                    found = step.rule.owners_back(step, value, out, self.owners[out].expand(out.tensor.shape))
+                    if found is not None:
+                        own = self.owners[value].expand(value.tensor.shape)
+                        self.owners[value] = torch.where(own == 0, found, own)
 
     def _whole_axis(self, value: Value) -> int | None:
         """The axis along which the samples of a value lie in order, if the strides of its owners show it; None otherwise."""
@@ -97,6 +122,8 @@ def follow(trace: Trace, starts: Sequence[Tensor], count: int, required: Set[Ste
     owners.count = count
     for step in trace.steps:
         if any(value.is_live for value in step.inputs):
+            if any(value in owners.partial for value in step.inputs):
+                owners.partial.update(step.outputs)
             try:
                 owners.update(zip(step.outputs, step.rule.owners(step, owners), strict=True))
             except MixedSamplesError:
@@ -130,8 +157,11 @@ def find_samples(
             candidates.append([given.view(-1, *(1,) * (len(shape) - 1)).expand(shape)])
             continue
         numbers = _numbers(count, leaf.tensor.device)
-        axes = [axis for axis, size in enumerate(shape) if size == count]
-        candidates.append([numbers.view([-1 if a == axis else 1 for a in range(len(shape))]).expand(shape) for axis in axes])
+        along = [(axis, numbers) for axis, size in enumerate(shape) if size == count]
+        for axis, size in enumerate(shape):  # samples in blocks of an axis, or in turn, as where steps and samples are joined
+            if size > count and size % count == 0:
+                along += [(axis, numbers.repeat_interleave(size // count)), (axis, numbers.repeat(size // count))]
+        candidates.append([own.view([-1 if a == axis else 1 for a in range(len(shape))]).expand(shape) for axis, own in along])
     for starts in product(*candidates):
         try:
             samples = Samples(count, follow(trace, starts, count, required))
@@ -140,3 +170,41 @@ def find_samples(
         if accept(samples):
             return samples
     return None
+
+
+def owners_by_derivative(
+    scores: Tensor, inputs: Sequence[Tensor], axis: int, known: Sequence[Tensor | None]
+) -> list[Tensor] | None:
+    """The owners of the explained inputs, each found by the score that changes with it; None if several do.
+
+    This finds samples of any number of rows. Samples that lie along an axis in another order are not accepted: each one's
+    relevance would be taken for another's. `scores` are computed from `inputs` with a graph; `known` are owners of rows.
+    """
+    found = [torch.zeros_like(tensor, dtype=torch.float64) for tensor in inputs]
+    for n in range(scores.shape[axis]):
+        each = torch.autograd.grad(scores.select(axis, n).sum(), list(inputs), retain_graph=True, materialize_grads=True)
+        for into, derivative in zip(found, each, strict=True):
+            # what cancels, such as the maximum that a softmax subtracts, leaves a little behind
+            touched = derivative.abs() > 1e3 * torch.finfo(derivative.dtype).eps * derivative.abs().max()
+            if bool((touched & (into != 0)).any()):
+                return None
+            into[touched] = n + 1
+    count = scores.shape[axis]
+    if any(_is_out_of_order(own, count, rows) for own, rows in zip(found, known, strict=True)):
+        return None
+    return [completed(own, keep=count) for own in found]
+
+
+def _is_out_of_order(owner: Tensor, count: int, rows: Tensor | None) -> bool:
+    """Whether samples lie along an axis as long as there are samples, or in known rows, but not in their order."""
+    if rows is not None:
+        expected = rows.view(-1, *(1,) * (owner.dim() - 1))
+        return bool(((owner != expected) & (owner != 0)).any())
+    for axis in range(owner.dim()):
+        if owner.shape[axis] == count:
+            others = [n for n in range(owner.dim()) if n != axis]
+            highest = owner.amax(others, keepdim=True) if others else owner
+            is_whole = not bool(((owner != highest) & (owner != 0)).any())
+            if is_whole and not torch.equal(highest.reshape(-1), _numbers(count, owner.device)):
+                return True
+    return False

@@ -7,9 +7,10 @@ from typing import Literal
 from torch import Tensor
 
 from whence.equations import Product
-from whence.interpreter.record.step import Args, Arguments, Function, Kwargs, Rule
+from whence.interpreter.record.held import Held
+from whence.interpreter.record.step import Args, Arguments, Function, Kwargs, Rule, Value
 
-Choice = Callable[[Arguments, Callable[[object], bool], Product], Rule]  # from arguments, is_trained and the product rule
+RuleFor = Callable[[Arguments, Held, Product], Rule]  # from the arguments, what the model holds, and the product rule
 Reads = Literal["numbers", "form", "nothing"]
 
 
@@ -24,6 +25,7 @@ class LookUp:
     bag_starts: Tensor | None = None  # where each sample's ids begin, if all are in one 1-d tensor
     lowest: int = 0  # the smallest id that can be looked up; indexing takes negative ones too
     is_bag: bool = False
+    is_count: bool = False  # one_hot, which counts as a look-up only of ids that are looked up nowhere else
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,11 @@ class Operation:
     """
 
     name: str
-    rule: Rule | Choice | None = None
+    rule: Rule | RuleFor | None = None
     rewrite: Function | None = None
-    # Some calls multiply live factors, and are split into elementwise products for the product rule. Given which tensor
-    # arguments are live, and the product rule, this returns a function that does so, or None.
-    apart: Callable[[Sequence[bool], Product], Function | None] | None = None
+    # Some calls multiply live factors, and are split into elementwise products for the product rule. Given the value of
+    # every tensor argument (None for a constant), and the product rule, this returns a function that does so, or None.
+    apart: Callable[[Sequence[Value | None], Product], Function | None] | None = None
     out_of_place: Function | None = None  # what the in-place form computes, if not the method of the same name
     reads: Reads = "numbers"  # "form": only shape, dtype or device; "nothing": the numbers do not matter to it
     reads_like: bool = False  # whether it reads only the form of its arguments after the first
@@ -49,7 +51,9 @@ class Operation:
     weighs: Literal["", "always", "trained"] = ""  # when constants that go through it count as lower neurons of a sum
     casts_ids: bool = False  # whether token ids stay where they are in it, and change their type alone
     moves_ids: bool = False  # whether it only moves token ids; the table sets it where the rule rearranges or casts
+    computes_ids: bool = False  # whether it computes each id from the ids at the same place, as ids + 1 does
     look_up: Callable[[Function, Args, Kwargs], LookUp | None] | None = None
+    leaks: bool = False  # whether it hands out memory, which others may read and write unseen
     refused: str = ""  # why a call on explained values is refused, whatever comes of it
 
     @property

@@ -1,21 +1,32 @@
 """Intercepts every torch call of a module and records it with its rule; no mathematics here."""
 
 from collections.abc import Sequence
-from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn, overrides
 from torch._C._functorch import maybe_current_level
+from torch.overrides import _pop_mode_temporarily
 
 from whence.equations import Product
 from whence.errors import NoRuleError, WhenceError
+from whence.interpreter.record.held import Held
 from whence.interpreter.record.ids import Ids
 from whence.interpreter.record.layers import Layers
+from whence.interpreter.record.memory import Memory, version_of
 from whence.interpreter.record.operation import Operation, Table, positional
-from whence.interpreter.record.refusal import NoRule, Refused, Unruled, first_line, no_rule, place
+from whence.interpreter.record.refusal import NoRule, Refused, Unruled, first_line, name_of, no_rule, place
 from whence.interpreter.record.step import Args, Arguments, Function, Kwargs, Rule, Step, Trace, Value
-from whence.trees import leaves_of, mapped, rebuilt, tensors_of
+from whence.trees import floats_of, leaves_of, mapped, rebuilt, tensors_of
+
+
+def _protocol(kind: type) -> object:
+    """How a type of tensor takes part in torch functions."""
+    found: object = getattr(kind, "__torch_function__", None)
+    return getattr(found, "__func__", found)
+
+
+PLAIN = (_protocol(Tensor), _protocol(nn.Parameter))  # leave torch functions as they are
 
 
 class Recorder(overrides.TorchFunctionMode):
@@ -34,24 +45,22 @@ class Recorder(overrides.TorchFunctionMode):
         self.product: Product = product
         self.trace = Trace([Value(tensor) for tensor in inputs])
         self._layers, self._table = layers, table
-        self._parameters = {id(parameter) for parameter in model.parameters()}  # the model keeps them alive
-        self._trained = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()} - {0}
-        # Tensors on the record are kept alive here, so no id() is reused; storages reveal aliases that are not on the record.
-        self._values: dict[int, tuple[Tensor, Value]] = {}
-        self._storages: dict[int, list[int]] = {}
-        self._changed: dict[int, Tensor] = {}  # by storage, the tensor through which it was changed last
-        self._stale: dict[int, tuple[Tensor, Value, Tensor]] = {}  # out of date: the memory was changed through another tensor
+        self._held = Held(model)
+        self._memory = Memory()
+        # constants that seen calls made, each with its count of writes; kept alive, so that no id() is reused
+        self._made: dict[int, tuple[Tensor, int]] = {}
+        self.doubts: list[str] = []  # what may have happened outside the record, and where
         self.ids: Ids | None = None  # follows the token ids among the inputs, if there are any
         for leaf in self.trace.leaves:
             if leaf.tensor.is_floating_point():
-                self._keep(leaf.tensor, leaf)
+                self._memory.note(leaf.tensor, leaf)
 
     def start(self, number: int, vectors: Tensor) -> Tensor:
         """Put the vectors that were looked up for the ids of an input on the record; a copy of them for every look-up."""
         leaf, own = self.trace.leaves[number], vectors.clone()
         if not leaf.tensor.is_floating_point():
             leaf.tensor = own
-        self._keep(own, leaf)
+        self._memory.note(own, leaf)
         return own
 
     def _is_live(self, thing: object) -> bool:
@@ -60,18 +69,14 @@ class Recorder(overrides.TorchFunctionMode):
 
     def value_of(self, tensor: object) -> Value | None:
         """The value of a tensor that is on the record; None for anything else."""
-        entry = self._values.get(id(tensor))
-        return entry[1] if entry is not None and entry[0] is tensor else None
+        if isinstance(tensor, Tensor) and self._memory.is_out_of_date(tensor):
+            self._refresh(tensor)
+        return self._memory.value_of(tensor)
 
     def snapshot(self, result: object) -> object:
         """A layer's result with every tensor on the record replaced by its value, so that later writes do not change it."""
-        return mapped(lambda leaf: self.value_of(leaf) or leaf, result)
-
-    def is_trained(self, tensor: object) -> bool:
-        """Whether a tensor is a parameter of the model or a view of one."""
-        return id(tensor) in self._parameters or (
-            isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() in self._trained
-        )
+        with _pop_mode_temporarily():
+            return mapped(lambda leaf: self.value_of(leaf) or leaf, result)
 
     def __torch_function__(self, func: Function, types: object, args: Args = (), kwargs: Kwargs | None = None) -> object:
         try:
@@ -112,21 +117,31 @@ class Recorder(overrides.TorchFunctionMode):
             args = (args[0], *(torch.empty_like(arg) if isinstance(arg, Tensor) else arg for arg in args[1:]))
         leaves = leaves_of((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        is_known = any(self.value_of(tensor) for tensor in tensors)
+        for tensor in tensors:
+            self._look_at(tensor, func)
+        is_in_place = is_in_place or bool(kwargs.get("inplace"))
+        is_known = any(self.value_of(tensor) for tensor in tensors) or (
+            is_in_place and bool(args) and isinstance(args[0], Tensor) and self._memory.is_known(args[0])
+        )
+        if operation.leaks:
+            self._doubt(func, "hands out memory")
         if operation.reads == "nothing" or not (is_known or self._feeds_constants(operation, tensors)):
-            self._refuse_stale(func, tensors)
             return self._plain(operation, func, args, kwargs, tensors)
         if operation.refused:
             raise no_rule(func, self._layers.running[-1], operation.refused)
         if kwargs.get("out") is not None:
             raise no_rule(func, self._layers.running[-1], "it writes into a given tensor; use its result instead")
-        if is_in_place or kwargs.get("inplace"):
+        if is_in_place:
+            self._doubt(func, "writes in place")
             return self._in_place(operation, func, args, kwargs)
         rewrite = operation.rewrite or self._apart(operation, args)
         if rewrite is not None:
             return self._rewritten(func, rewrite, args, kwargs)
         if operation.rule is None:
+            written = [version_of(tensor) for tensor in tensors]
             result = self._plain(operation, func, args, kwargs, tensors)
+            if written != [version_of(tensor) for tensor in tensors]:
+                raise no_rule(func, self._layers.running[-1], "it changes a tensor in place")
             is_constant = operation.makes_constant and not any(self.value_of(leaf) for leaf in leaves_of((args[1:], kwargs)))
             if is_constant or any(result is arg for arg in args) or not self._carries(func, result):
                 return result
@@ -142,6 +157,8 @@ class Recorder(overrides.TorchFunctionMode):
     ) -> object:
         """Make a call without recording it; token ids are followed through it."""
         result = func(*args, **kwargs)
+        self._held.derive(tensors, result)
+        self._made.update((id(tensor), (tensor, version_of(tensor))) for tensor in floats_of(result))
         if self.ids is not None and any(id(tensor) in self.ids.origins for tensor in tensors):
             self.ids.follow(operation, func, args, kwargs, result)
         return result
@@ -151,13 +168,13 @@ class Recorder(overrides.TorchFunctionMode):
         if operation.apart is None:
             return None
         values = [self.value_of(tensor) for tensor in tensors_of(tuple(args))]
-        return operation.apart([value is not None and value.is_live for value in values], self.product)
+        return operation.apart([value if value is not None and value.is_live else None for value in values], self.product)
 
     def _feeds_constants(self, operation: Operation, tensors: Sequence[Tensor]) -> bool:
         """Whether constants pass through weights here: an initial state that goes into a sum counts in its fan-in."""
         if operation.weighs != "trained":
             return operation.weighs == "always"
-        return sorted(self.is_trained(tensor) for tensor in tensors if tensor.is_floating_point()) == [False, True]
+        return sorted(self._held.is_trained(tensor) for tensor in tensors if tensor.is_floating_point()) == [False, True]
 
     def _carries(self, func: Function, result: object) -> bool:
         """Whether the result of a call without a rule holds new real numbers; shapes and comparisons do not."""
@@ -165,9 +182,9 @@ class Recorder(overrides.TorchFunctionMode):
         if any(isinstance(leaf, (float, complex, np.ndarray)) for leaf in leaves):
             raise no_rule(func, self._layers.running[-1], "numbers leave the tensors here, and relevance cannot follow")
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        if any(tensor.is_complex() or tensor.is_quantized for tensor in tensors):
-            raise no_rule(func, self._layers.running[-1], "complex and quantised numbers carry no relevance")
-        return any(tensor.is_floating_point() for tensor in tensors)
+        if any(tensor.is_quantized for tensor in tensors):
+            raise no_rule(func, self._layers.running[-1], "quantised numbers carry no relevance")
+        return any(tensor.is_floating_point() or tensor.is_complex() for tensor in tensors)
 
     def _rewritten(self, func: Function, rewrite: Function, args: Args, kwargs: Kwargs) -> object:
         try:
@@ -178,15 +195,14 @@ class Recorder(overrides.TorchFunctionMode):
 
     def _record(self, operation: Operation, func: Function, args: Args, kwargs: Kwargs, leaves: Sequence[object]) -> object:
         tensors, always = [leaf for leaf in leaves if isinstance(leaf, Tensor)], operation.weighs == "always"
-        self._refuse_stale(func, tensors)
         if always or not any(self.value_of(tensor) for tensor in tensors):
-            self._keep_constant(next(tensor for tensor in tensors if always or not self.is_trained(tensor)))
+            self._keep_constant(next(tensor for tensor in tensors if always or not self._held.is_trained(tensor)))
         kept = [self._kept(leaf) for leaf in leaves]
         arguments: Arguments = rebuilt((args, kwargs), kept)
         rule = self._rule(operation, arguments)
         step = Step(rule, operation.name, self._layers.running[-1], func, arguments, kept)
         step.inputs = tuple(dict.fromkeys(leaf for leaf in kept if isinstance(leaf, Value)))
-        step.is_trained, step.product = self.is_trained, self.product
+        step.is_trained, step.product = self._held.is_trained, self.product
         try:
             result = step.rule.run(step)
         except Refused as reason:
@@ -200,27 +216,36 @@ class Recorder(overrides.TorchFunctionMode):
         """An argument as the record keeps it: its value, or a copy of a constant, so that later writes do not change it."""
         if not isinstance(leaf, Tensor):
             return leaf
-        return self.value_of(leaf) or (leaf if self.is_trained(leaf) else leaf.detach().clone())
+        if (value := self.value_of(leaf)) is not None or self._held.is_trained(leaf):
+            return value or leaf
+        copied = leaf.detach().clone()
+        self._held.derive([leaf], copied)
+        return copied
 
     def _rule(self, operation: Operation, arguments: Arguments) -> Rule:
         if operation.rule is None or isinstance(operation.rule, Rule):
             return operation.rule or Unruled()
         try:
-            return operation.rule(arguments, self.is_trained, self.product)
+            return operation.rule(arguments, self._held, self.product)
         except NoRule as reason:
             return Unruled(str(reason))
 
     def _recorded(self, step: Step, result: object) -> object:
         """Put a step's result on the record, and return it as plain tensors."""
         is_live = any(value.is_live for value in step.inputs)
-        is_gate, in_sum = step.rule.is_gate(step), step.rule.continues_sum(step)
+        gate, in_sum, log = step.rule.gate_of(step), step.rule.continues_sum(step), step.rule.log_of(step)
         plain: list[object] = [result] if isinstance(result, Tensor) else leaves_of(result)
         outputs: list[Value] = []
+        fixed = step.rule.fixed_of(step) if is_live else None
         for n, leaf in enumerate(plain):
-            if isinstance(leaf, Tensor) and leaf.is_floating_point():
+            if isinstance(leaf, Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
                 plain[n] = detached = leaf.detach()
-                outputs.append(Value(detached, step, is_live, is_gate, in_sum))
-                self._keep(detached, outputs[-1])
+                own = None if fixed is None else fixed[len(outputs)]
+                still_live = is_live and (own is None or not bool(own.all()))  # a constant that is taken out again is one
+                outputs.append(Value(detached, step, still_live, gate, in_sum or leaf.is_complex(), log, own))
+                self._memory.note(detached, outputs[-1])
+        if not outputs and step.rule.rearranges and not step.rule.casts:
+            raise no_rule(step.function, step.layer, "numbers are read as another type")
         step.outputs = tuple(outputs)
         if outputs:  # whole numbers carry no relevance
             self.trace.steps.append(step)
@@ -228,86 +253,111 @@ class Recorder(overrides.TorchFunctionMode):
 
     def _in_place(self, operation: Operation, func: Function, args: Args, kwargs: Kwargs) -> object:
         """Record the call out of place, then copy its result into the first argument, which stands for it from then on."""
-        target = cast(Tensor, args[0])
+        if not isinstance(args[0], Tensor):
+            raise no_rule(func, self._layers.running[-1], "it changes several tensors in place")
+        target = args[0]
         contents = [self.value_of(leaf) for leaf in leaves_of((args[1:], kwargs)) if isinstance(leaf, Tensor)]
         is_live = any(value is not None and value.is_live for value in (self.value_of(target), *contents))
         if not is_live or (operation.erases and not any(contents)):
-            if self._is_part(target):
-                raise no_rule(func, self._layers.running[-1], "it changes part of a tensor in place; use y[...] = 0 or a copy")
-            self._forget_aliases(target)  # from now on it holds only constants
-            del self._storages[target.untyped_storage().data_ptr()]
-            return func(*args, **kwargs)
+            self._memory.before_write(target)
+            result = func(*args, **kwargs)
+            self._memory.write(target, target.detach().clone())  # from now on it holds only constants
+            return result
         function = func if kwargs.get("inplace") else operation.out_of_place or _out_of_place(operation.name)
         kwargs = {key: value for key, value in kwargs.items() if key != "inplace"}
         if function is None or not operation.has_rule:
             raise no_rule(func, self._layers.running[-1], "it changes a tensor in place")
-        if operation.writes:
-            self._restore(target, args[1], args[2])
         rewrite = operation.rewrite or self._apart(operation, args[:2])
         if rewrite is None:
             result = self._record(operation, function, args, kwargs, leaves_of((args, kwargs)))
         else:
             result = self._rewritten(func, rewrite, args, kwargs)
         value = self.value_of(result)
-        if value is None or not isinstance(result, Tensor) or result.shape != target.shape:
+        if value is None or not isinstance(result, Tensor):
+            raise no_rule(func, self._layers.running[-1], "it changes a tensor in place")
+        if operation.moves_ids and not operation.erases and function is not func:  # such as transpose_: the numbers stay
+            self._memory.before_write(target)
+            func(*args, **kwargs)
+            self._hold(target, value)
+            return target
+        if result.shape != target.shape:
             raise no_rule(func, self._layers.running[-1], "it changes the shape of a tensor in place")
-        self._forget_aliases(target)
-        target.copy_(result)
-        self._changed[target.untyped_storage().data_ptr()] = target
-        value.tensor = target.detach()  # so that views of the target are views of its value
-        self._keep(target, value)
+        self._memory.before_write(target)
+        try:
+            target.copy_(result)
+        except RuntimeError:
+            reason = "it writes into an expanded tensor, whose elements share memory; use a copy"
+            raise no_rule(func, self._layers.running[-1], reason) from None
+        self._memory.write(target, value)
+        self._hold(target, value)
         return target
 
-    def _is_part(self, target: Tensor) -> bool:
-        """Whether a tensor is a piece of a larger one on the record."""
-        keys = self._storages.get(target.untyped_storage().data_ptr(), [])
-        entries = [self._values[key] for key in keys if key in self._values]
-        return any(value.is_live and tensor.numel() > target.numel() for tensor, value in entries)
+    def _hold(self, tensor: Tensor, value: Value) -> None:
+        """Note the value of a tensor of the model's own, so that views of the one are views of the other."""
+        value.tensor = tensor.detach()
+        self._memory.note(tensor, value)
 
-    def _forget_aliases(self, target: Tensor) -> None:
-        """Before a tensor is overwritten, copy the values that share its memory, and mark its views as stale."""
-        storage = target.untyped_storage().data_ptr()
-        for key in self._storages.get(storage, []):
-            tensor, value = self._values.pop(key, (target, None))
-            if value is not None:
-                self._stale[key] = tensor, value, target
-                if value.tensor.untyped_storage().data_ptr() == storage:
-                    value.tensor = value.tensor.clone()
-        self._storages[storage] = []
+    def _refresh(self, tensor: Tensor) -> None:
+        """Put the value of a tensor together again, after its memory was written to through other tensors."""
+        try:
+            value, pieces = self._memory.pieces(tensor)
+        except ValueError as error:
+            raise no_rule(torch.as_strided, self._layers.running[-1], str(error)) from None
+        if value is None and not any(isinstance(piece.content, Value) for piece in pieces):
+            return  # constants alone
+        current: Tensor = tensor.detach().clone()
+        if value is not None:
+            self._memory.note(current, value)
+        for mask, places, content in reversed(pieces):
+            written = content.tensor.detach() if isinstance(content, Value) else content
+            if isinstance(content, Value):
+                self._memory.note(written, content)
+            is_whole = bool(mask.all())
+            with self:
+                moved = written.reshape(-1)[places]
+                current = moved if is_whole else torch.where(mask, moved, current)
+        found = self._memory.value_of(current)
+        if found is not None:
+            self._hold(tensor, found)
 
-    def _restore(self, target: Tensor, index: Any, content: object) -> None:
-        """After `y[i] *= 2`, which changes the view y[i] and then assigns it to y[i], y is up to date and no longer stale."""
-        tensor, value, changed = self._stale.get(id(target), (None, None, None))
-        if self.value_of(target) is not None or not isinstance(content, Tensor) or not _is_same_view(target[index], content):
+    def _look_at(self, tensor: Tensor, func: Function) -> None:
+        """Doubt the record if a tensor of numbers appears that no seen call made, and that the model does not hold."""
+        if not (tensor.is_floating_point() or tensor.is_complex()):
             return
-        if tensor is target and value is not None and changed is content:
-            self._values[id(target)] = target, value
-        elif self._changed.get(target.untyped_storage().data_ptr()) is content:
-            self._values[id(target)] = target, Value(target.detach().clone(), is_live=False)  # a constant until now
+        if type(tensor) is not Tensor and _protocol(type(tensor)) not in PLAIN:
+            raise no_rule(func, self._layers.running[-1], f"a {type(tensor).__name__} changes what torch functions do")
+        made = self._made.get(id(tensor))
+        if made is not None:
+            if version_of(tensor) != made[1]:
+                self._made[id(tensor)] = tensor, version_of(tensor)
+                self._doubt(func, "reads a constant that was written to since it was made")
+            return
+        if id(tensor) in self._held.parameters or self.value_of(tensor) is not None or self._held.holds(tensor):
+            return
+        if not self._memory.recognise(tensor):
+            self._made[id(tensor)] = tensor, version_of(tensor)
+            self._doubt(func, "reads a tensor that no recorded call made")
 
-    def _refuse_stale(self, func: Function, tensors: Sequence[Tensor]) -> None:
-        """Refuse a tensor that shares memory with the record but is not on it: it was changed in place through another."""
-        strangers = (t for t in tensors if id(t) not in self._parameters and self.value_of(t) is None)
-        unknown = (t for t in strangers if t.is_floating_point() and t.numel())
-        if any(tensor.untyped_storage().data_ptr() in self._storages for tensor in unknown):
-            reason = "its argument is a view of a tensor that was changed in place; use a copy"
-            raise no_rule(func, self._layers.running[-1], reason)
+    def _doubt(self, func: Function, what: str) -> None:
+        doubt = f"{name_of(func)} ({place(self._layers.running[-1])}) {what}"
+        if doubt not in self.doubts:
+            self.doubts.append(doubt)
+
+    def accept(self, arguments: object) -> None:
+        """Take tensors that the user gave for constants."""
+        self._made.update((id(tensor), (tensor, version_of(tensor))) for tensor in floats_of(arguments))
+
+    def is_in_doubt(self) -> bool:
+        """Whether something may have happened outside the record."""
+        if self._memory.was_changed_unseen():
+            self.doubts.append("a tensor on the record was changed by a call that was not seen")
+        return bool(self.doubts)
 
     def _keep_constant(self, tensor: Tensor) -> None:
         if self.value_of(tensor) is None:
-            self._values[id(tensor)] = tensor, Value(tensor.detach().clone(), is_live=False)
-
-    def _keep(self, tensor: Tensor, value: Value) -> None:
-        self._values[id(tensor)] = tensor, value
-        if tensor.numel():
-            self._storages.setdefault(tensor.untyped_storage().data_ptr(), []).append(id(tensor))
+            self._memory.note(tensor, Value(tensor.detach().clone(), is_live=False))
 
 
 def _out_of_place(name: str) -> Function | None:
     """The function that an in-place spelling computes: a tensor's method, or a function of torch or torch.nn.functional."""
     return next((getattr(home, name) for home in (Tensor, torch, nn.functional) if hasattr(home, name)), None)
-
-
-def _is_same_view(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are the same view of the same memory."""
-    return one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import torch
 from torch import Tensor
 
+from whence.choice import Choice
 from whence.equations import Product, Rules
 from whence.trees import rebuilt
 
@@ -26,26 +27,55 @@ Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]  # of a recorded call, whi
 FanIn = float | Tensor
 
 
-@dataclass(eq=False, slots=True)
+MARKED, NORMALISER, SQUASHED, POSITIVE, SOURCE = 4, 3, 2, 1, 0
+
+
+class Gate(NamedTuple):
+    """Why a value opens or closes what it is multiplied with, and how surely: the factor of the highest rank is the gate.
+
+    The ranks are: marked by the user, a normaliser, squashed into [0, 1] as in the paper, positive (an exponential), and 0 for
+    a source. `is_choice`: neither the paper nor the user says so; it was decided here.
+    """
+
+    why: str
+    rank: int = SQUASHED
+    is_choice: bool = False
+
+
+@dataclass(eq=False, slots=True, repr=False)
 class Value:
     """A tensor on the record.
 
     `is_live`: it depends on an explained input; any other value is computed from constants alone (an initial state).
-    `is_gate`: it opens or closes what it is multiplied with (the result of a sigmoid, one minus it, or a softmax).
+    `gate`: why it opens or closes what it is multiplied with (it came out of a sigmoid, …); None for a source.
     `in_sum`: it is part of an open sum, a weighted sum that may still be added to; relevance may arrive as `q` and `s`.
+    `fixed`: where constants were put beside live numbers, a mask of them; None if there are none, or if it is not known.
+    `log`: it is the logarithm of a factor, and this is the factor's rank; None for anything else.
     """
 
     tensor: Tensor
     step: "Step | None" = None
     is_live: bool = True
-    is_gate: bool = False
+    gate: Gate | None = None
     in_sum: bool = False
+    log: int | None = None
+    fixed: Tensor | None = None
+
+    @property
+    def is_gate(self) -> bool:
+        """Whether it is a gate."""
+        return self.gate is not None
+
+    @property
+    def rank(self) -> int:
+        """How surely it is a gate; 0 for a source."""
+        return SOURCE if self.gate is None else self.gate.rank
 
 
 Operand = Value | Tensor | float  # of an elementwise call
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Step:
     """One call that the module made: its rule, its arguments, and the layer that made it."""
 
@@ -67,7 +97,7 @@ class Step:
         def replaced(leaf: object) -> object:
             if isinstance(leaf, Value):
                 return stand_in(leaf)
-            if constant is not None and isinstance(leaf, Tensor) and leaf.is_floating_point():
+            if constant is not None and isinstance(leaf, Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
                 return constant(leaf)
             return leaf
 
@@ -75,7 +105,7 @@ class Step:
         return self.function(*args, **kwargs)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Trace:
     """All steps of a forward pass, in order, and the explained inputs they start from."""
 
@@ -91,6 +121,22 @@ class Trace:
         self.steps.clear()
 
 
+def common_gate(values: Sequence[Value]) -> Gate | None:
+    """The gate that a result is if everything it is made of is a gate: one of the lowest rank."""
+    gates = [value.gate for value in values]
+    if not gates or any(gate is None for gate in gates):
+        return None
+    known = cast(Sequence[Gate], gates)
+    lowest = min(known, key=lambda gate: gate.rank)
+    return lowest._replace(is_choice=any(gate.is_choice for gate in known))
+
+
+def common_log(values: Sequence[Value]) -> int | None:
+    """The rank of a product of factors, given their logarithms; None if one of them is no logarithm."""
+    ranks = [value.log for value in values]
+    return None if not ranks or None in ranks else min(cast(Sequence[int], ranks))
+
+
 class MixedSamplesError(Exception):
     """A step computed one element from two samples, so they are not separate samples."""
 
@@ -101,7 +147,10 @@ class MixedSamplesError(Exception):
 class Owners(dict[Value, Tensor]):
     """For every live value, which of `count` samples each element belongs to: 1, 2, …, and 0 for a constant."""
 
-    count = 0
+    def __init__(self, *known: "Iterable[tuple[Value, Tensor]]") -> None:
+        super().__init__(*known)
+        self.count = 0
+        self.partial: set[Value] = set()  # values that may hold constants among elements that belong to a sample
 
     def agreed(self, step: Step, owners: Sequence[Tensor]) -> Tensor:
         """The common owner of operands that are combined elementwise; constants (0) take the owner of the others."""
@@ -188,6 +237,8 @@ class Rule:
     is_users = False  # whether a user wrote it
     moves = False  # whether every element of the result is an element of the inputs or a constant
     rearranges = False  # whether it moves elements by position, not by value, and adds none of its own
+    fills = False  # whether it moves elements by position, and fills other places with numbers of its own
+    squashes = False  # whether it changes the sign of some scores, so that relevance starts before it at the end of a model
     casts = False  # whether it only changes precision or device
     multiplies = False  # whether it multiplies a gate with its source
     combines = False  # whether it combines its inputs and numbers by + − ×
@@ -196,9 +247,21 @@ class Rule:
         """Compute the call's result, keeping in `step.saved` what `hand_back` will need."""
         return step.again(lambda value: value.tensor)
 
-    def is_gate(self, step: Step) -> bool:
-        """Whether the result opens or closes what it is multiplied with."""
-        return False
+    def gate_of(self, step: Step) -> Gate | None:
+        """Why the result opens or closes what it is multiplied with; None if it is a source."""
+        return None
+
+    def fixed_of(self, step: Step) -> "Sequence[Tensor] | None":
+        """For every output a mask of the constants in it; None if there are none, or if it is not known."""
+        return None
+
+    def log_of(self, step: Step) -> int | None:
+        """The rank of the factor whose logarithm the result is; None if it is no logarithm."""
+        return None
+
+    def choice(self, step: Step) -> Choice | None:
+        """What had to be decided for relevance to pass through this call; None if nothing had to."""
+        return None
 
     def continues_sum(self, step: Step) -> bool:
         """Whether the result is part of an open sum."""
@@ -208,12 +271,9 @@ class Rule:
         """Whether it moves whole rows and leaves the last axis alone, so that sums over that axis can be handed back too."""
         return False
 
-    def squashed_by(self, step: Step, later: "Iterable[Rule]") -> str:
-        """The name of the function, such as sigmoid, if it squashes the scores at the end of the model; "" otherwise.
-
-        `later` are the rules of the steps after it.
-        """
-        return ""
+    def scaled(self, step: Step, amount: Tensor) -> "Sequence[tuple[Value, Tensor]]":
+        """An amount (K, *shape of the result) times the scale of each live term, if the call is a sum of nothing else."""
+        return []
 
     def receivers(self, step: Step) -> Sequence[Value]:
         """The inputs that relevance goes on to."""
@@ -231,6 +291,20 @@ class Rule:
         """For every output the number of the sample that each element belongs to."""
         agreed = owners.agreed(step, [owners[value] for value in step.inputs if value.is_live])
         return [agreed.expand(value.tensor.shape) for value in step.outputs]
+
+    def owners_back(self, step: Step, value: Value, out: Value, owner: Tensor) -> Tensor | None:
+        """The owners of an input's elements, given those of an output; None if they cannot be told."""
+        shape, given = value.tensor.shape, out.tensor.shape
+        if shape == given:
+            return owner
+        if len(shape) > len(given):
+            return None
+        padded = (*(1,) * (len(given) - len(shape)), *shape)
+        if any(size not in (1, full) for size, full in zip(padded, given, strict=True)):
+            return None
+        spread = [axis for axis, size in enumerate(padded) if size == 1 and given[axis] != 1]
+        lowest, highest = (owner.amin(spread, keepdim=True), owner.amax(spread, keepdim=True)) if spread else (owner, owner)
+        return torch.where(lowest == highest, highest, 0.0).reshape(shape)
 
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         """Hand what arrived at the outputs on to the inputs and the ledger."""

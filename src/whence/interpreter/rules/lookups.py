@@ -45,9 +45,35 @@ def bag(function: Function, args: Args, kwargs: Kwargs) -> LookUp:
 def indexed(function: Function, args: Args, kwargs: Kwargs) -> LookUp | None:
     """table[ids]."""
     table, ids = args
+    if isinstance(ids, tuple) and len(cast(tuple[object, ...], ids)) == 1:
+        (ids,) = cast(tuple[object, ...], ids)
     if not isinstance(table, Tensor) or table.dim() != 2 or not isinstance(ids, Tensor):
         return None
     return LookUp(ids, table, lambda ids: table[ids].detach(), lowest=-len(table))
+
+
+def selected(function: Function, args: Args, kwargs: Kwargs) -> LookUp | None:
+    """table.index_select(0, ids)."""
+    given: dict[str, Any] = {**dict(zip(("input", "dim", "index"), args, strict=False)), **kwargs}
+    table, ids = given.get("input", given.get("self")), given.get("index")
+    if given.get("dim") != 0 or not isinstance(table, Tensor) or table.dim() != 2 or not isinstance(ids, Tensor):
+        return None
+    return LookUp(ids, table, lambda ids: table[ids].detach())
+
+
+def one_hot(function: Function, args: Args, kwargs: Kwargs) -> LookUp | None:
+    """F.one_hot: the rows of an identity matrix, as numbers that can carry relevance."""
+    given: dict[str, Any] = {**dict(zip(("tensor", "num_classes"), args, strict=False)), **kwargs}
+    ids = given.get("tensor", given.get("input"))
+    if not isinstance(ids, Tensor) or not ids.numel():
+        return None
+    count = given.get("num_classes", -1)
+    count = int(ids.max()) + 1 if count == -1 else int(count)
+
+    def rows(ids: Tensor) -> Tensor:
+        return F.one_hot(ids, count).to(torch.get_default_dtype())
+
+    return LookUp(ids, torch.zeros(count, 1, device=ids.device), rows, is_count=True)
 
 
 def _rows(given: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:

@@ -6,6 +6,7 @@ input tensor in order, or None if it does not support these arguments.
 
 from collections.abc import Callable, Sequence
 from types import EllipsisType
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +15,25 @@ from whence.interpreter.record.step import Step, Value
 from whence.recurrent.sequences import Packing
 
 Carry = Callable[[Tensor], Sequence[Tensor]]
+
+
+class Parts(NamedTuple):
+    """A tensor that was cut along an axis into parts of these shapes; `drops` if the parts lost that axis (unbind)."""
+
+    axis: int
+    shapes: Sequence[torch.Size]
+    drops: bool
+
+    def adjoint(self, arriving: Sequence[Tensor | None]) -> list[Tensor]:
+        """Join what arrived at the parts (K, *shape)."""
+        known = next(each for each in arriving if each is not None)
+        parts = [
+            known.new_zeros(len(known), *shape) if each is None else each
+            for each, shape in zip(arriving, self.shapes, strict=True)
+        ]
+        return [torch.stack(parts, self.axis + 1) if self.drops else torch.cat(parts, self.axis + 1)]
+
+
 Part = int | slice | EllipsisType | Tensor | None  # of an index
 
 

@@ -1,5 +1,6 @@
 """Torch functions rewritten as calls that have rules."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -56,6 +57,11 @@ def sigmoid(tensor: Tensor) -> Tensor:
 def detach(tensor: Tensor) -> Tensor:
     """Tensor.detach and Tensor.data; relevance passes through them."""
     return tensor.view(tensor.shape)
+
+
+def deep_copy(tensor: Tensor, memo: object = None) -> Tensor:
+    """copy.deepcopy of a tensor."""
+    return tensor.clone()
 
 
 def turn_round(tensor: Tensor) -> Tensor:
@@ -125,3 +131,63 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
     """F.normalize with its normaliser as a gate."""
     size = (input * input).sum(dim, keepdim=True).sqrt() if p == 2 else cast(Tensor, input.norm(p, dim, keepdim=True))
     return input * gate(size.clamp_min(eps).reciprocal())
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """F.cosine_similarity with its normalisers as gates."""
+    sizes = [(x * x).sum(dim).sqrt().clamp_min(eps) for x in (x1, x2)]
+    return (x1 * x2).sum(dim) * gate(sizes[0].reciprocal()) * gate(sizes[1].reciprocal())
+
+
+def add_in_log_space(input: Tensor, other: Tensor) -> Tensor:
+    """torch.logaddexp:  log(exp a + exp b)."""
+    return torch.stack(cast(list[Tensor], torch.broadcast_tensors(input, other))).logsumexp(0)
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """F.instance_norm: each channel of each sample on its own, or by running statistics."""
+    if not use_input_stats:
+        return F.batch_norm(input, running_mean, running_var, weight, bias, training=False, eps=eps)
+    return group_norm(input, input.shape[1], weight, bias, eps)
+
+
+def norm(
+    input: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False, out: None = None, dtype: None = None, **more: Any
+) -> Tensor:
+    """Tensor.norm and torch.linalg.norm of vectors; the size of a vector divides it, and is then its normaliser."""
+    p, axes = more.get("ord", p), dim if dim is not None else tuple(range(input.dim()))
+    if p in (2, 2.0, None, "fro"):
+        return (input * input).sum(axes, keepdim=keepdim).sqrt()
+    if p in (1, 1.0):
+        return input.abs().sum(axes, keepdim=keepdim)
+    raise Refused(f"a norm with p = {p} has no rule")
+
+
+def variance(
+    input: Tensor, dim: Any = None, unbiased: Any = True, keepdim: bool = False, *, correction: float | None = None
+) -> Tensor:
+    """torch.var as the mean of squared deviations."""
+    if isinstance(dim, bool):  # var(unbiased)
+        dim, unbiased = None, dim
+    axes = tuple(range(input.dim())) if dim is None else dim
+    apart = input - input.mean(axes, keepdim=True)
+    sizes = [input.shape[axis] for axis in ((axes,) if isinstance(axes, int) else axes)]
+    count = math.prod(sizes)
+    less = float(unbiased) if correction is None else correction
+    return (apart * apart).sum(axes, keepdim=keepdim) * (1 / (count - less))
+
+
+def deviation(
+    input: Tensor, dim: Any = None, unbiased: Any = True, keepdim: bool = False, *, correction: float | None = None
+) -> Tensor:
+    """torch.std."""
+    return variance(input, dim, unbiased, keepdim, correction=correction).sqrt()

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from whence.interpreter.backward.samples import completed
-from whence.interpreter.record.graph import Graph, graph_of
+from whence.interpreter.record.graph import Graph, graph_of, real
 from whence.interpreter.record.refusal import NoRule, Refused
-from whence.interpreter.record.step import Arriving, Backward, FanIn, Owners, Rule, Step, Value
-from whence.interpreter.rules.moves import Carry
+from whence.interpreter.record.step import Arriving, Backward, FanIn, Gate, Owners, Rule, Step, Value, common_gate, common_log
+from whence.interpreter.rules.moves import Carry, Parts
 from whence.trees import floats_of
 
 
@@ -58,8 +58,26 @@ class Routing(Rule):
     def moves_rows(self, step: Step) -> bool:
         return self._moves_rows is not None and self._moves_rows(step)
 
-    def is_gate(self, step: Step) -> bool:
-        return all(value.is_gate for value in step.inputs)
+    def gate_of(self, step: Step) -> Gate | None:
+        return common_gate(step.inputs)
+
+    def fixed_of(self, step: Step) -> Sequence[Tensor] | None:
+        if not self.rearranges or self.casts:
+            return None
+        has_constants = any(isinstance(leaf, Tensor) and leaf.is_floating_point() for leaf in step.leaves)
+        if not has_constants and all(value.is_live and value.fixed is None for value in step.inputs):
+            return None
+
+        def mask(value: Value) -> Tensor:
+            if not value.is_live:
+                return torch.ones_like(value.tensor, dtype=torch.float64)
+            return torch.zeros_like(value.tensor, dtype=torch.float64) if value.fixed is None else value.fixed.double()
+
+        found = step.again(mask, lambda constant: torch.ones_like(constant, dtype=torch.float64))
+        return [each > 0.5 for each in floats_of(found)]
+
+    def log_of(self, step: Step) -> int | None:
+        return common_log([value for value in step.inputs if value.is_live])
 
     def continues_sum(self, step: Step) -> bool:
         return any(value.in_sum for value in step.inputs)
@@ -78,7 +96,8 @@ class Routing(Rule):
 
         def of(value: Value) -> Tensor:
             bias = known[value]
-            return torch.zeros_like(value.tensor) if bias is None else bias.expand(value.tensor.shape)
+            zeros = torch.zeros_like(value.tensor)  # with the strides of the value: what can be viewed there can be here
+            return zeros if bias is None else zeros + bias
 
         return _less_fill(step, step.again(of, torch.zeros_like))
 
@@ -89,7 +108,9 @@ class Routing(Rule):
         if not self._holds_constants(step):
             return moved
         covered = [torch.where(mask > 0, own, 0.0) for own, mask in zip(moved, step.saved.covered(), strict=True)]
-        return [completed(own, keep=owners.count) for own in covered]
+        found = [completed(own, keep=owners.count) for own in covered]
+        owners.partial.update(value for value, own in zip(step.outputs, found, strict=True) if not bool(own.all()))
+        return found
 
     def _holds_constants(self, step: Step) -> bool:
         """Whether some element of the result may be a constant rather than moved from a live value."""
@@ -99,6 +120,16 @@ class Routing(Rule):
             or any(isinstance(leaf, Tensor) and leaf.is_floating_point() for leaf in step.leaves)
         )
 
+    def owners_back(self, step: Step, value: Value, out: Value, owner: Tensor) -> Tensor | None:
+        live = [each for each in step.inputs if each.is_live]
+        marked = torch.stack([owner, (owner != 0).double()])
+        if hasattr(step.saved, "adjoint"):
+            marks = step.saved.adjoint([marked.to(each.tensor.dtype) if each is out else None for each in step.outputs])
+        else:
+            marks = step.saved(marked)
+        total, count = real(marks[live.index(value)]).double()
+        return total / count.clamp(min=1)
+
     def _moved(self, step: Step, owners: Owners) -> list[Tensor]:
         """The call applied to sample numbers."""
         return _with_owners(step, lambda value: owners[value])
@@ -106,7 +137,7 @@ class Routing(Rule):
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         live = [value for value in step.inputs if value.is_live]
         carry: Callable[..., Sequence[Tensor]] = step.saved
-        if isinstance(step.saved, Graph):
+        if isinstance(step.saved, (Graph, Parts)):
             carry = step.saved.adjoint
             amounts = {name: [getattr(each, name, None) for each in arriving] for name in Arriving._fields}
             given = {name: own for name, own in amounts.items() if any(each is not None for each in own)}
@@ -116,10 +147,28 @@ class Routing(Rule):
         carried = {name: carry(own) for name, own in given.items()}
         for k, value in enumerate(live):
             back.deliver(step, value, **{name: found[k] for name, found in carried.items()})
-        if self._holds_constants(step):
+        if isinstance(step.saved, Graph) and self._holds_constants(step):
             for value, each, share in zip(step.outputs, arriving, step.saved.covered(), strict=True):
                 if each is not None:
                     back.absorb(step, "constant", back.held(value, each) * (1 - share), value)
+
+
+class Cut(Routing):
+    """A call that cuts a tensor along an axis into several: split, chunk and unbind, whose axis is argument number `place`."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.place = place
+
+    def run(self, step: Step) -> object:
+        args, kwargs = step.arguments
+        axis = kwargs.get("dim", kwargs.get("axis", args[self.place] if len(args) > self.place else 0))
+        if not isinstance(args[0], Value) or not isinstance(axis, int):
+            return super().run(step)
+        result = Rule.run(self, step)
+        parts = floats_of(result)
+        step.saved = Parts(axis % args[0].tensor.dim(), [part.shape for part in parts], parts[0].dim() < args[0].tensor.dim())
+        return result
 
 
 class Pick(Routing):
@@ -172,10 +221,10 @@ def _with_owners(step: Step, owner: Callable[[Value], Tensor]) -> list[Tensor]:
     """The call applied to the sample numbers of its live values, and to 0 for constants."""
 
     def numbers(value: Value) -> Tensor:
-        return owner(value) if value.is_live else torch.zeros_like(value.tensor).double()
+        return owner(value) if value.is_live else torch.zeros_like(value.tensor, dtype=torch.float64)
 
     def zeros(constant: Tensor) -> Tensor:
-        return torch.zeros_like(constant).double()
+        return torch.zeros_like(constant, dtype=torch.float64)
 
     try:
         return floats_of(step.again(numbers, zeros))
@@ -192,8 +241,8 @@ def loses_elements(step: Step) -> bool:
         for value in sources
     }
     result = step.again(
-        lambda value: numbers[value] if value in numbers else torch.zeros_like(value.tensor).double(),
-        lambda constant: torch.zeros_like(constant).double(),
+        lambda value: numbers[value] if value in numbers else torch.zeros_like(value.tensor, dtype=torch.float64),
+        lambda constant: torch.zeros_like(constant, dtype=torch.float64),
     )
     kept = cast(Tensor, floats_of(result)[0].unique())
     return any(len(kept[kept > 0]) < number.numel() for number in numbers.values())
@@ -202,4 +251,5 @@ def loses_elements(step: Step) -> bool:
 def _less_fill(step: Step, filled: object) -> list[Tensor]:
     """What a call moved, without the numbers that it filled in."""
     fill = step.again(lambda value: torch.zeros_like(value.tensor), torch.zeros_like)
-    return [each - own for each, own in zip(floats_of(filled), floats_of(fill), strict=True)]
+    # a mask fills with infinities, whose difference is no number
+    return [(each - own).nan_to_num(0.0) for each, own in zip(floats_of(filled), floats_of(fill), strict=True)]

@@ -9,7 +9,22 @@ from torch import Tensor
 from whence.equations import absorbed_by_bias
 from whence.interpreter.record.graph import graph_of
 from whence.interpreter.record.refusal import NoRule
-from whence.interpreter.record.step import Arriving, Backward, FanIn, Operand, Owners, Rule, Step, Value
+from whence.interpreter.record.step import (
+    SQUASHED,
+    Arriving,
+    Backward,
+    FanIn,
+    Gate,
+    Operand,
+    Owners,
+    Rule,
+    Step,
+    Value,
+    common_gate,
+    common_log,
+)
+from whence.interpreter.rules.axes import reduced_axes
+from whence.interpreter.rules.linear import real_part
 
 
 class Term(NamedTuple):
@@ -42,25 +57,42 @@ class Sum(Rule):
             raise NoRule("it is called with arguments that are not understood") from None
         return super().run(step)
 
-    def is_gate(self, step: Step) -> bool:
-        """A sum of gates and numbers only, such as 1 − g and f + i, is a gate if it cannot be negative."""
+    def gate_of(self, step: Step) -> Gate | None:
+        """A sum of gates and numbers only, such as 1 − g and f + i, is a gate if it cannot be negative; so is g · mask."""
         lowest = 0.0
         for operand, scale in self.terms(step):
-            if isinstance(operand, Tensor) or isinstance(scale, Tensor) or (isinstance(operand, Value) and not operand.is_gate):
-                return False
-            lowest += min(scale, 0.0) if isinstance(operand, Value) else operand * scale
-        return lowest >= 0
+            if isinstance(operand, Value) and not operand.is_gate:
+                return None
+            smallest, constant = smallest_of(scale), None if isinstance(operand, Value) else level(operand)
+            if smallest is None or (constant is None and not isinstance(operand, Value)):
+                return None
+            lowest += min(smallest, 0.0) if constant is None else constant * smallest
+        return common_gate(step.inputs) if lowest >= 0 else None
 
     def continues_sum(self, step: Step) -> bool:
         return not self._is_complement(step)
 
     def _is_complement(self, step: Step) -> bool:
         """Whether it is one minus a gate, or another shift of a single gate that stays within [0, 1]."""
-        if len(step.inputs) != 1 or not self.is_gate(step):
+        has_tensors = any(isinstance(scale, Tensor) for _, scale in self.terms(step))
+        if len(step.inputs) != 1 or has_tensors or self.gate_of(step) is None:
             return False
         scales = [float(scale) for operand, scale in self.terms(step) if isinstance(operand, Value)]
-        at_zero = sum(float(operand) * float(scale) for operand, scale in self.terms(step) if not isinstance(operand, Value))
+        constants = [(level(operand) or 0.0, scale) for operand, scale in self.terms(step) if not isinstance(operand, Value)]
+        at_zero = sum(constant * float(scale) for constant, scale in constants)
         return max(at_zero, at_zero + sum(scales)) <= 1
+
+    def log_of(self, step: Step) -> int | None:
+        """−softplus(z) is log σ(−z). A sum of logarithms is the logarithm of a product."""
+        if self.read is negate and step.inputs[0].step is not None and step.inputs[0].step.name == "softplus":
+            return SQUASHED
+        return common_log(step.inputs)
+
+    def scaled(self, step: Step, amount: Tensor) -> Sequence[tuple[Value, Tensor]]:
+        terms = [(operand, scale) for operand, scale in self.terms(step) if isinstance(operand, Value) and operand.is_live]
+        if len(terms) < len(self.terms(step)):
+            return []
+        return [(operand, reduced(amount * scale, operand.tensor.shape)) for operand, scale in terms]
 
     def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
         total: FanIn = 0
@@ -86,11 +118,13 @@ class Sum(Rule):
             return
         q, s = back.unfinished(step, out, arriving[0])
         for operand, scale in self.terms(step):
-            scaled_q = q * scale
+            scaled_q = q * (scale.conj() if isinstance(scale, Tensor) else scale.conjugate())
             scaled_s = None if s is None else s * connected(scale)
             if not isinstance(operand, Value):
                 bias = torch.as_tensor(finite(operand), dtype=q.dtype, device=q.device)
-                back.absorb(step, "bias", absorbed_by_bias(bias, q=scaled_q, rules=back.rules), out)
+                is_complex = out.tensor.is_complex()
+                kept = real_part(bias, scaled_q) if is_complex else absorbed_by_bias(bias, q=scaled_q, rules=back.rules)
+                back.absorb(step, "bias", kept, out)
             elif operand.is_live:
                 shape = operand.tensor.shape
                 back.adopt(operand, out)
@@ -118,8 +152,11 @@ class Reduction(Rule):
         result, step.saved = graph_of(step)
         return result
 
-    def is_gate(self, step: Step) -> bool:
-        return step.inputs[0].is_gate  # such as the sum that attention weights are divided by
+    def gate_of(self, step: Step) -> Gate | None:
+        return step.inputs[0].gate  # such as the sum that attention weights are divided by
+
+    def log_of(self, step: Step) -> int | None:
+        return step.inputs[0].log  # the running sum of logarithms is that of a running product
 
     def _terms(self, step: Step) -> int:
         return step.inputs[0].tensor.numel() // max(step.outputs[0].tensor.numel(), 1)
@@ -139,6 +176,12 @@ class Reduction(Rule):
         owner = owners[step.inputs[0]]
         common = owners.reduced(step, owner, reduced_axes(step, owner.dim()))
         return [common.reshape(step.outputs[0].tensor.shape)]
+
+    def owners_back(self, step: Step, value: Value, out: Value, owner: Tensor) -> Tensor | None:
+        shape = list(value.tensor.shape)
+        for axis in reduced_axes(step, len(shape)):
+            shape[axis] = 1
+        return owner.reshape(shape).expand(value.tensor.shape)
 
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         q, s = back.unfinished(step, step.outputs[0], arriving[0])
@@ -161,6 +204,9 @@ class Cumulative(Reduction):
         owner = owners[step.inputs[0]]
         return [owners.reduced(step, owner, reduced_axes(step, owner.dim())).expand(step.outputs[0].tensor.shape)]
 
+    def owners_back(self, step: Step, value: Value, out: Value, owner: Tensor) -> Tensor | None:
+        return owner
+
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         q, s = back.unfinished(step, step.outputs[0], arriving[0])
         (of_input,) = step.saved.adjoint([q])
@@ -168,13 +214,20 @@ class Cumulative(Reduction):
         back.deliver(step, step.inputs[0], q=of_input, s=shared)
 
 
-def reduced_axes(step: Step, dimensions: int) -> Sequence[int]:
-    """The axes of a sum or mean: all of them, unless the call names some."""
-    args, kwargs = step.arguments
-    given = kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else None))
-    if given is None or given in ((), []):
-        return range(dimensions)
-    return [given] if isinstance(given, int) else list(given)
+def level(constant: Tensor | complex) -> float | None:
+    """A constant as one number; None if it holds several, or complex ones."""
+    if isinstance(constant, Tensor):
+        if not constant.numel() or constant.is_complex() or bool((constant != constant.reshape(-1)[0]).any()):
+            return None
+        return float(constant.reshape(-1)[0])
+    return None if isinstance(constant, complex) else float(constant)
+
+
+def smallest_of(scale: Tensor | complex) -> float | None:
+    """The smallest number of a scale; None if it has none."""
+    if isinstance(scale, Tensor):
+        return float(scale.min()) if scale.numel() and not scale.is_complex() else None
+    return None if isinstance(scale, complex) else float(scale)
 
 
 def connected(scale: Tensor | float) -> Tensor | float:

@@ -8,19 +8,34 @@ applies to the function, to the tensor's method of that name, to its in-place fo
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch.nn import functional as F
 
-from whence.interpreter.record.operation import Choice, Operation, Table
+from whence.interpreter.record.operation import Operation, RuleFor, Table
 from whence.interpreter.record.step import Rule
-from whence.interpreter.rules import attention, gates, lookups, moves, rewrites, sums, weighted
-from whence.interpreter.rules.activations import Activation, Rescaling, RunningProduct, Softmax, is_exponent_of_gates, is_unit
+from whence.interpreter.rules import attention, gates, linear, lookups, moves, rewrites, sums, weighted
+from whence.interpreter.rules.activations import (
+    NORMALISES,
+    SIGMOID,
+    SIGN,
+    STEP_SIZE,
+    Activation,
+    LogSum,
+    RunningProduct,
+    Softmax,
+    exponential,
+    power,
+    within_unit,
+)
+from whence.interpreter.rules.casts import RECAST, cast_to
+from whence.interpreter.rules.linear import Map
 from whence.interpreter.rules.recurrence import RECURRENCES
-from whence.interpreter.rules.routing import Dropout, Pick, Placement, Routing
+from whence.interpreter.rules.routing import Cut, Dropout, Pick, Placement, Routing
 from whence.interpreter.rules.weighted import Weighted
 
 
 def line(
-    names: str, rule: Rule | Choice | None = None, *, operators: str = "", **known: Any
+    names: str, rule: Rule | RuleFor | None = None, *, operators: str = "", **known: Any
 ) -> tuple[Sequence[Operation], Sequence[str]]:
     """One line of the table. Token ids can be followed through whatever only rearranges or casts numbers."""
     casts = isinstance(rule, Rule) and rule.casts
@@ -30,7 +45,7 @@ def line(
 
 TABLE = Table([
     # Weighted connections
-    line("linear", Weighted(weighted.linear), weighs="always"),
+    line("linear", Weighted(weighted.linear), weighs="always", apart=gates.linear_apart),
     line("matmul", Weighted(weighted.matmul), operators="__matmul__", weighs="trained", apart=gates.matrix_product_apart),
     line("mm", Weighted(weighted.matmul), weighs="trained", apart=gates.matrix_product_apart),
     line("bmm mv dot", Weighted(weighted.matmul), apart=gates.matrix_product_apart),
@@ -42,19 +57,29 @@ TABLE = Table([
     line("conv3d", Weighted(weighted.convolution(F.conv3d))),
     line("conv_transpose1d", Weighted(weighted.convolution(F.conv_transpose1d))),
     line("conv_transpose2d", Weighted(weighted.convolution(F.conv_transpose2d))),
+    line("conv_transpose3d", Weighted(weighted.convolution(F.conv_transpose3d))),
+    line("outer ger", Weighted(weighted.product_of(torch.outer))),
+    line("tensordot", Weighted(weighted.product_of(weighted.tensordot))),
+    line("sparse_mm", Weighted(weighted.matmul), apart=gates.matrix_product_apart),
+    line("bilinear", Weighted(weighted.bilinear), apart=gates.bilinear_apart),
     line("layer_norm", Weighted(weighted.layer_norm)),
     line("batch_norm", Weighted(weighted.batch_norm)),
     line("addmm addmv baddbmm", rewrite=rewrites.add_product),
     line("group_norm", rewrite=rewrites.group_norm),
     line("rms_norm", rewrite=rewrites.rms_norm),
+    line("instance_norm", rewrite=rewrites.instance_norm),
     line("normalize", rewrite=rewrites.normalize),
+    line("norm linalg_norm linalg_vector_norm", rewrite=rewrites.norm),
+    line("var", rewrite=rewrites.variance),
+    line("std", rewrite=rewrites.deviation),
+    line("cosine_similarity", rewrite=rewrites.cosine_similarity),
     line("scaled_dot_product_attention", rewrite=attention.scaled_dot_product_attention),
     line("multi_head_attention_forward", rewrite=attention.multi_head_attention_forward),
 
     # Sums
-    line("add", sums.Sum(sums.add), operators="__add__ __radd__ __iadd__"),
-    line("sub subtract", sums.Sum(sums.subtract), operators="__sub__ __isub__"),
-    line("rsub", sums.Sum(sums.subtract_from), operators="__rsub__"),
+    line("add", gates.addition(sums.add), operators="__add__ __radd__ __iadd__", computes_ids=True),
+    line("sub subtract", gates.addition(sums.subtract), operators="__sub__ __isub__", computes_ids=True),
+    line("rsub", gates.addition(sums.subtract_from), operators="__rsub__", computes_ids=True),
     line("neg negative", sums.Sum(sums.negate), operators="__neg__"),
     line("sum", sums.Reduction()),
     line("mean", sums.Reduction(is_mean=True)),
@@ -62,15 +87,26 @@ TABLE = Table([
     line("avg_pool1d", rewrite=rewrites.average_pool),
     line("adaptive_avg_pool1d", rewrite=rewrites.adaptive_average_pool),
 
+    # Linear maps by their derivative
+    line("avg_pool2d avg_pool3d adaptive_avg_pool2d adaptive_avg_pool3d interpolate", Map()),
+    line("scatter_add index_add fold trace", Map()),
+    line("fft_fft fft_ifft fft_rfft fft_irfft fft_hfft fft_ihfft", Map(axes=linear.transformed)),
+    line("fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2", Map(axes=linear.transformed_twice)),
+    line("fft_fftn fft_ifftn fft_rfftn fft_irfftn", Map(axes=linear.transformed_everywhere)),
+    line("real imag conj resolve_conj conj_physical complex", Map(axes=linear.nowhere)),
+    line("view_as_real", Map(axes=linear.nowhere)),
+    line("view_as_complex", Map(axes=linear.last)),
+
     # Products
-    line("mul multiply", gates.multiplication, operators="__mul__ __rmul__ __imul__"),
+    line("mul multiply", gates.multiplication, operators="__mul__ __rmul__ __imul__", computes_ids=True),
     line("div divide true_divide", gates.division, operators="__truediv__ __itruediv__", apart=gates.quotient_apart),
     line("__rdiv__", rewrite=rewrites.divide_into),
     line("square", rewrite=rewrites.square),
     line("addcmul", rewrite=rewrites.add_elementwise_product),
     line("lerp", rewrite=rewrites.interpolate),
     line("glu", rewrite=rewrites.gated_linear_unit),
-    line("prod cumprod", RunningProduct()),
+    line("prod", RunningProduct(), apart=gates.whole_product_apart),
+    line("cumprod", RunningProduct(), apart=gates.running_product_apart),
     line("gate", gates.Marked()),
 
     # Activations. To add an elementwise activation, add a line like the first.
@@ -86,24 +122,30 @@ TABLE = Table([
     line("mish", Activation()),
     line("softsign", Activation()),
     line("tanhshrink", Activation()),
-    line("hardtanh", Activation()),
+    line("hardtanh", Activation(gate=within_unit)),
     line("hardswish", Activation()),
     line("prelu", Activation()),
     line("threshold", Activation()),
     line("erf", Activation()),
-    line("clamp_min", Activation()),
-    line("clamp_max", Activation()),
-    line("clamp clip", Activation(gate=is_unit)),
-    line("softplus", Activation(squashes=True)),
+    line("clamp_min", Activation(), computes_ids=True),
+    line("clamp_max", Activation(), computes_ids=True),
+    line("clamp clip", Activation(gate=within_unit), computes_ids=True),
+    line("softplus", Activation(gate=STEP_SIZE, squashes=True)),
     line("log_sigmoid", Activation(squashes=True)),
-    line("sigmoid", Activation(gate=True, squashes=True)),
-    line("hardsigmoid", Activation(gate=True, squashes=True)),
+    line("sigmoid", Activation(gate=SIGMOID, squashes=True)),
+    line("hardsigmoid", Activation(gate=SIGMOID, squashes=True)),
     line("special_expit", rewrite=rewrites.sigmoid),
     line("softmax softmin", Softmax()),
     line("log_softmax", Softmax(is_log=True)),
-    line("exp", Rescaling(gate=is_exponent_of_gates, squashes=True)),
-    line("log sqrt rsqrt reciprocal abs", Rescaling()),
-    line("pow", Rescaling(is_for_gates=True), operators="__pow__"),
+    line("exp", Activation(gate=exponential, squashes=True, is_choice=True)),
+    line("sign sgn", Activation(gate=SIGN, is_choice=True)),
+    line("rsqrt reciprocal", Activation(gate=NORMALISES, is_choice=True)),
+    line("log sqrt abs", Activation(is_choice=True)),
+    line("sin cos atan log1p expm1 sinh asinh log2 exp2", Activation(is_choice=True)),
+    line("logsumexp logcumsumexp", LogSum()),
+    line("logaddexp", rewrite=rewrites.add_in_log_space),
+    line("log10 logit nan_to_num", Activation(is_choice=True)),
+    line("pow", Activation(gate=power, is_choice=True), operators="__pow__"),
 
     # Recurrent layers and cells
     *(line(name, rule) for name, rule in RECURRENCES.items()),
@@ -111,21 +153,25 @@ TABLE = Table([
     # Moves: relevance moves with the numbers
     line("cat concat concatenate", Routing(back=moves.joined)),
     line("getitem", Routing(back=moves.picked), operators="__getitem__", look_up=lookups.indexed),
-    line("index_select", Routing(back=moves.selected, moves_rows=moves.leaves_last_axis)),
+    line("index_select", Routing(back=moves.selected, moves_rows=moves.leaves_last_axis), look_up=lookups.selected),
     line("pack_padded_sequence", Routing(back=moves.packed, moves_rows=moves.always)),
     line("pad_packed_sequence", Routing(fills=True)),
     line("transpose swapaxes", Routing(back=moves.transposed)),
     line("reshape view flatten squeeze unsqueeze contiguous clone", Routing(back=moves.reshaped)),
     line("view_as reshape_as expand_as", Routing(), reads_like=True),
     line("detach data", rewrite=rewrites.detach, moves_ids=True),
-    line("stack hstack vstack dstack", Routing()),
-    line("split split_with_sizes tensor_split chunk unbind", Routing()),
+    line("stack hstack vstack dstack column_stack row_stack", Routing()),
+    line("pixel_shuffle pixel_unshuffle channel_shuffle", Routing()),
+    line("pad_sequence diag diag_embed block_diag", Routing(fills=True)),
+    line("split split_with_sizes tensor_split chunk", Cut(place=2)),
+    line("unbind", Cut(place=1)),
     line("select narrow gather take take_along_dim masked_select diagonal", Routing()),
     line("flip roll rot90 swapdims movedim moveaxis permute t T mT H mH adjoint", Routing()),
     line("unflatten ravel expand broadcast_to broadcast_tensors repeat repeat_interleave tile atleast_2d", Routing()),
     line("positive", Routing(), operators="__pos__"),
     line("unfold", Routing(fills=True)),
-    line("where masked_fill pad constant_pad_nd index_fill tril triu", Routing(fills=True)),
+    line("where masked_fill", Routing(fills=True), computes_ids=True),
+    line("pad constant_pad_nd index_fill tril triu", Routing(fills=True)),
     line("setitem", Routing(fills=True, overwrites=True), operators="__setitem__", writes=True,
          out_of_place=rewrites.set_item),
     line("copy", Routing(), out_of_place=rewrites.copied, erases=True),
@@ -133,27 +179,37 @@ TABLE = Table([
     line("scatter", Placement(fills=True, is_index_sized=True)),
     line("index_put", Placement()),
     line("zero fill", erases=True),
+    line("untyped_storage storage", refused="numbers leave the tensors here, and relevance cannot follow"),
+    line("__dlpack__ data_ptr numpy __array__", leaks=True),
+    line("__deepcopy__", rewrite=rewrites.deep_copy),
     line("__set__", refused="it writes into a given tensor; use its result instead"),
     line("reversed", rewrite=rewrites.turn_round, operators="__reversed__"),
     line("dropout", Dropout(back=moves.reshaped)),
     line("dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout", Dropout()),
 
     # Casts
-    line("to type_as", Routing(back=moves.cast, casts=True), reads_like=True),
-    line("type double float half bfloat16 cpu cuda", Routing(back=moves.cast, casts=True)),
+    line("to type_as", cast_to, reads_like=True, moves_ids=True, casts_ids=True),
+    line("type double float half bfloat16 cpu cuda", cast_to, moves_ids=True, casts_ids=True),
+    line("cfloat cdouble", RECAST),
     line("long int", moves_ids=True, casts_ids=True),
 
     # Picks by value
-    line("max amax min amin maximum minimum fmax fmin sort topk kthvalue median", Pick()),
+    line("max amax min amin maximum minimum fmax fmin sort topk kthvalue median cummax cummin", Pick()),
     line("max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d", Pick()),
 
     # Look-ups of token ids
     line("embedding", look_up=lookups.embedding),
     line("embedding_bag", look_up=lookups.bag),
+    line("one_hot", look_up=lookups.one_hot),
+    line("remainder", computes_ids=True, operators="__mod__"),
+    line("floor_divide", computes_ids=True, operators="__floordiv__"),
+    line("bitwise_and", computes_ids=True, operators="__and__"),
+    line("bitwise_or", computes_ids=True, operators="__or__"),
+    line("fmod", computes_ids=True),
 
     # Calls that do not read the numbers
     line("zeros_like ones_like full_like empty_like rand_like randn_like", makes_constant=True),
-    line("new_zeros new_ones new_full new_empty new_tensor", makes_constant=True),
+    line("new_zeros new_ones new_full new_empty new_tensor new", makes_constant=True),
     line("shape dtype device layout ndim is_cuda is_sparse is_nested size dim numel stride is_floating_point", reads="form"),
     line("requires_grad retain_grad register_hook", reads="nothing"),
 ])  # fmt: skip

@@ -6,109 +6,167 @@ the weighted rule is applied to that. Its input is a layer of finished neurons; 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from whence.choice import Choice
 from whence.equations import absorbed_by_bias
 from whence.interpreter.record.graph import Graph
 from whence.interpreter.record.refusal import NoRule, Refused
 from whence.interpreter.record.step import Arriving, Backward, FanIn, MixedSamplesError, Owners, Rule, Step, Value
+from whence.interpreter.rules.linear import real_part
+from whence.interpreter.rules.sources import chosen_gate
 
 Plain = TypeVar("Plain", bound=Tensor | None)
 
 
 @dataclass(frozen=True, eq=False)
 class Weighting:
-    """One weighted connection: z = apply(data, weight) + bias.
+    """One weighted connection: z = apply(data, *weights) + bias.
 
     `dense`: the axes over which every input element is connected to every output element, as the last one of a linear
-    layer is; None if the connections have to be found by running `apply`. A trained weight of zero still connects, a zero in
-    a mask does not.
+    layer is; None if the connections have to be found by running `apply`. A weight that is `solid` connects also where it is
+    zero: a trained weight does, a mask does not.
     """
 
     data: Value
-    weight: Tensor
+    weights: tuple[Tensor, ...]
     bias: Tensor | None
-    apply: Callable[[Tensor, Tensor], Tensor]
+    apply: Callable[..., Tensor]
     dense: tuple[int, ...] | None = None
-    is_trained: bool = False
+    solid: tuple[bool, ...] = ()
     back: Callable[[Tensor], Tensor] | None = None  # from q to its part of every input element; None: by derivative
+
+    def connections(self) -> list[Tensor]:
+        """For every weight 1 where it connects, 0 where it does not."""
+        return [
+            torch.ones_like(weight) if solid else (weight != 0).to(weight.dtype)
+            for weight, solid in zip(self.weights, self.solid, strict=True)
+        ]
+
+
+class Source(NamedTuple):
+    """A weighted connection, and PyTorch's derivative of it if that is needed."""
+
+    weighting: Weighting
+    graph: Graph | None
+
+    def part(self, q: Tensor) -> Tensor:
+        """q's part of every input element."""
+        if self.graph is not None:
+            return self.graph.adjoint([q])[0]
+        assert self.weighting.back is not None
+        return self.weighting.back(q)
 
 
 class Weighted(Rule):
-    """The paper's weighted rule, for any spelling of a linear map."""
+    """The paper's weighted rule, for any spelling of a linear map. Of several sources, each gets an equal part.
+
+    `read` gives the connections of a call, one for each source.
+    """
 
     in_sum = True
 
-    def __init__(self, read: Callable[..., Weighting]) -> None:
+    def __init__(self, read: Callable[..., Sequence[Weighting]]) -> None:
         self.read = read
 
     def run(self, step: Step) -> object:
         args, kwargs = step.arguments
         try:
-            weighting = self.read(*args, **kwargs)
+            weightings = self.read(*args, **kwargs)
         except TypeError:
             raise NoRule("it is called with arguments that are not understood") from None
-        if not isinstance(weighting.data, Value):
-            raise NoRule("its input is a constant and its weight depends on the input")
-        is_trained = step.is_trained(weighting.weight)
-        weighting = replace(weighting, is_trained=is_trained)
-        if weighting.back is not None:
-            out = weighting.apply(weighting.data.tensor, weighting.weight.detach())
-            step.saved = weighting, None
-        else:
-            with torch.enable_grad():
-                alias = weighting.data.tensor.detach().requires_grad_()
-                out = weighting.apply(alias, weighting.weight.detach())
-            step.saved = weighting, Graph([alias], [out])
-        return out.detach() if weighting.bias is None else out.detach() + weighting.bias.detach()
+        if step.product != "all" and sum(value.is_live for value in step.inputs) > 1:
+            raise NoRule(f"several factors depend on the input, and product={step.product!r} cannot be applied to it")
+        sources, out = list[Source](), torch.empty(0)
+        for weighting in weightings:
+            if not isinstance(weighting.data, Value):
+                raise NoRule("its input is a constant and its weight depends on the input")
+            weights = tuple(w.detach() if step.is_trained(w) else w.detach().clone() for w in weighting.weights)
+            solid = tuple(len(weightings) > 1 or step.is_trained(weight) for weight in weighting.weights)
+            weighting = replace(weighting, weights=weights, solid=solid)
+            if weighting.back is not None:
+                out, graph = weighting.apply(weighting.data.tensor, *weights), None
+            else:
+                graph = _derived(weighting)
+                out = graph.outputs[0]
+            sources.append(Source(weighting, graph))
+        step.saved = sources
+        bias = sources[0].weighting.bias
+        return out.detach() if bias is None else out.detach() + bias.detach()
 
     def receivers(self, step: Step) -> Sequence[Value]:
-        return [step.saved[0].data]
+        return [source.weighting.data for source in step.saved]
+
+    def choice(self, step: Step) -> Choice | None:
+        return chosen_gate(step, [leaf for leaf in step.inputs if leaf.is_live])
 
     def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
-        weighting: Weighting = step.saved[0]
+        weighting: Weighting = step.saved[0].weighting
         data = weighting.data.tensor
+        if data.is_complex() or step.outputs[0].tensor.is_complex():
+            return [0]
         if weighting.dense is not None:
             return [torch.Size([data.shape[axis] for axis in weighting.dense]).numel()]
-        return [weighting.apply(torch.ones_like(data), _connections(weighting))]
+        return [weighting.apply(torch.ones_like(data), *weighting.connections())]
 
     def bias(self, step: Step, biases: dict[Value, Tensor | None]) -> Sequence[Tensor | None]:
-        bias: Tensor | None = step.saved[0].bias
+        bias: Tensor | None = step.saved[0].weighting.bias
         return [None if bias is None else bias.detach()]
 
     def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
-        weighting: Weighting = step.saved[0]
         (out,) = step.outputs
+        found = [self._owners_of(step, source.weighting, owners) for source in step.saved if source.weighting.data.is_live]
+        return [owners.agreed(step, found).expand(out.tensor.shape)]
+
+    def _owners_of(self, step: Step, weighting: Weighting, owners: Owners) -> Tensor:
         owner = owners[weighting.data]
         if weighting.dense is not None:
-            return [owners.reduced(step, owner, weighting.dense).expand(out.tensor.shape)]
-        ones = torch.ones_like(weighting.weight, dtype=torch.float64)
-        count = weighting.apply((owner != 0).double(), ones).clamp(min=1)
-        mean = weighting.apply(owner, ones) / count
-        variance = weighting.apply(owner * owner, ones) / count - mean * mean
+            return owners.reduced(step, owner, weighting.dense).expand(step.outputs[0].tensor.shape)
+        ones = [torch.ones_like(weight, dtype=torch.float64) for weight in weighting.weights]
+        count = weighting.apply((owner != 0).double(), *ones).clamp(min=1)
+        mean = weighting.apply(owner, *ones) / count
+        variance = weighting.apply(owner * owner, *ones) / count - mean * mean
         if (variance > 1e-6 * (1 + mean * mean)).any():
             raise MixedSamplesError(step)
-        return [torch.round(mean)]
+        return torch.round(mean)
+
+    def owners_back(self, step: Step, value: Value, out: Value, owner: Tensor) -> Tensor | None:
+        weighting: Weighting = step.saved[0].weighting
+        if weighting.dense != (-1,) or not owner.shape[-1]:
+            return super().owners_back(step, value, out, owner)
+        return owner[..., :1].expand(value.tensor.shape)
 
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
-        weighting, graph = step.saved
+        sources: Sequence[Source] = step.saved
         (out,) = step.outputs
         q, s = back.unfinished(step, out, arriving[0])
-        if weighting.bias is not None:
-            back.absorb(step, "bias", absorbed_by_bias(weighting.bias, q=q, rules=back.rules), out)
-        r = weighting.data.tensor * (graph.adjoint([q])[0] if weighting.back is None else weighting.back(q))
-        back.deliver(step, weighting.data, r=r if s is None else r + _shared(weighting, s))
+        bias = sources[0].weighting.bias
+        if bias is not None:
+            back.absorb(step, "bias", absorbed_by_bias(bias, q=q, rules=back.rules), out)
+        if len(sources) > 1:
+            q, s = q / len(sources), None if s is None else s / len(sources)
+        for source in sources:
+            weighting = source.weighting
+            if weighting.data.tensor.is_complex():
+                part = source.part(q)
+                if (given := back.biases.get(weighting.data)) is not None:
+                    back.absorb(step, "bias", real_part(back.rules.delta * given, part), weighting.data)
+                back.deliver(step, weighting.data, q=part)
+                continue
+            r = weighting.data.tensor * source.part(q)
+            back.deliver(step, weighting.data, r=r if s is None or out.tensor.is_complex() else r + _shared(weighting, s))
 
 
-def _connections(weighting: Weighting) -> Tensor:
-    """1 for every weight that connects, 0 for one that is zero."""
-    if weighting.is_trained:
-        return torch.ones_like(weighting.weight)
-    return (weighting.weight != 0).to(weighting.weight.dtype)
+def _derived(weighting: Weighting) -> Graph:
+    """PyTorch's derivative of a connection."""
+    with torch.enable_grad():
+        alias = weighting.data.tensor.detach().requires_grad_()
+        out = weighting.apply(alias, *weighting.weights)
+    return Graph([alias], [out], lambda: _derived(weighting))
 
 
 def _shared(weighting: Weighting, s: Tensor) -> Tensor:
@@ -118,21 +176,38 @@ def _shared(weighting: Weighting, s: Tensor) -> Tensor:
         return s.sum(weighting.dense, keepdim=True).expand(len(s), *data.shape)
     with torch.enable_grad():
         ones = torch.ones_like(data, requires_grad=True)
-        connected = weighting.apply(ones, _connections(weighting))
+        connected = weighting.apply(ones, *weighting.connections())
     return Graph([ones], [connected]).adjoint([s])[0]
 
 
-def data_and_weight(a: Value | Tensor, b: Value | Tensor) -> tuple[Value, Tensor, bool]:
-    """The factor that carries the content, the other one as plain weights, and whether the content comes first."""
-    if isinstance(a, Value) and isinstance(b, Value) and a.is_live and b.is_live:
-        if a.is_gate == b.is_gate:
-            raise NoRule("both factors depend on the input and " + ("both are gates" if a.is_gate else "neither is a gate"))
-        first = b.is_gate
-    else:
-        first = isinstance(a, Value) and (a.is_live or not (isinstance(b, Value) and b.is_live))
-    data, weight = (a, b) if first else (b, a)
-    assert isinstance(data, Value)
-    return data, weight.tensor if isinstance(weight, Value) else weight, first
+def connections(
+    function: Callable[..., Tensor], operands: Sequence[Value | Tensor], *, bias: Tensor | None = None
+) -> list[Weighting]:
+    """The connections of a function that is linear in each operand: one for each source, with the other operands as weights.
+
+    The sources are the live operands of the lowest rank; the others are gates. Constants alone (an initial state) may be one.
+    """
+    values = [operand for operand in operands if isinstance(operand, Value)]
+    live = [value for value in values if value.is_live] or values
+    lowest = min((value.rank for value in live), default=0)
+
+    def weighting(place: int) -> Weighting:
+        others = [n for n in range(len(operands)) if n != place]
+
+        def apply(data: Tensor, *weights: Tensor) -> Tensor:
+            given = dict(zip(others, weights, strict=True)) | {place: data}
+            return function(*(given[n] for n in range(len(operands))))
+
+        return Weighting(cast(Value, operands[place]), tuple(plain(operands[n]) for n in others), bias, apply)
+
+    sources = {id(value) for value in live if value.rank == lowest}
+    return [weighting(n) for n, operand in enumerate(operands) if id(operand) in sources]
+
+
+def plain(operand: Value | Tensor) -> Tensor:
+    """The tensor of a value or of a constant; sparse weights are written out."""
+    found = operand.tensor if isinstance(operand, Value) else operand
+    return found if found.layout == torch.strided else found.to_dense()
 
 
 def constant(thing: Value | Plain) -> Tensor | Plain:
@@ -142,55 +217,79 @@ def constant(thing: Value | Plain) -> Tensor | Plain:
     return thing.tensor if isinstance(thing, Value) else thing
 
 
-def linear(input: Value, weight: Value | Tensor, bias: Value | Tensor | None = None) -> Weighting:
+def linear(input: Value | Tensor, weight: Value | Tensor, bias: Value | Tensor | None = None) -> Sequence[Weighting]:
     """F.linear: z = x Wᵀ + b."""
-    weight, bias = constant(weight), constant(bias)
+    bias = constant(bias)
+    if isinstance(weight, Value) and weight.is_live:
+        return connections(F.linear, (input, weight), bias=bias)
+    weight = plain(weight)
     if weight.dim() != 2:
-        return Weighting(input, weight, bias, F.linear)
-    return Weighting(input, weight, bias, F.linear, dense=(-1,), back=lambda q: q @ weight.detach())
+        return [Weighting(cast(Value, input), (weight,), bias, F.linear)]
+    return [Weighting(cast(Value, input), (weight,), bias, F.linear, dense=(-1,), back=lambda q: q @ weight.detach())]
 
 
-def matmul(a: Value | Tensor, b: Value | Tensor) -> Weighting:
+def matmul(a: Value | Tensor, b: Value | Tensor) -> Sequence[Weighting]:
     """a @ b, the weights on either side."""
-    data, weight, first = data_and_weight(a, b)
-    if first:
-        return Weighting(data, weight, None, torch.matmul)
-    return Weighting(data, weight, None, lambda x, w: w @ x)
+    return connections(torch.matmul, (a, b))
 
 
-def matmul_from_right(a: Value | Tensor, b: Value | Tensor) -> Weighting:
+def matmul_from_right(a: Value | Tensor, b: Value | Tensor) -> Sequence[Weighting]:
     """b @ a, as Tensor.__rmatmul__ is called."""
-    return matmul(b, a)
+    return connections(torch.matmul, (b, a))
 
 
-def einsum(equation: str, *operands: Value | Tensor | Sequence[Value | Tensor]) -> Weighting:
-    """einsum of two operands, one of them weights."""
+def einsum(equation: str, *operands: Value | Tensor | Sequence[Value | Tensor]) -> Sequence[Weighting]:
+    """einsum of any number of operands."""
+    if not isinstance(equation, str):
+        raise NoRule("its operands come before their axes; write the equation as a string")
     is_list = len(operands) == 1 and isinstance(operands[0], (list, tuple))
     factors = cast(Sequence[Value | Tensor], operands[0] if is_list else operands)
-    if len(factors) != 2:
-        raise NoRule(f"an einsum of {len(factors)} operands is not a weighted connection; write it as products of two")
-    data, weight, first = data_and_weight(*factors)
-    if first:
-        return Weighting(data, weight, None, lambda x, w: torch.einsum(equation, x, w))
-    return Weighting(data, weight, None, lambda x, w: torch.einsum(equation, w, x))
+    return connections(lambda *tensors: torch.einsum(equation, *tensors), factors)
 
 
-def elementwise(a: Value | Tensor, b: Value | Tensor) -> Weighting:
+def bilinear(
+    input1: Value | Tensor, input2: Value | Tensor, weight: Value | Tensor, bias: Value | Tensor | None = None
+) -> Sequence[Weighting]:
+    """F.bilinear: z_k = x₁ᵀ W_k x₂ + b_k."""
+    return connections(F.bilinear, (input1, input2, weight), bias=constant(bias))
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: None = None) -> Tensor:
+    """torch.tensordot, with a type."""
+    return cast(Callable[..., Tensor], torch.tensordot)(a, b, dims)
+
+
+def product_of(function: Callable[..., Tensor]) -> Callable[..., Sequence[Weighting]]:
+    """A function that is linear in each of its two tensors: torch.outer, torch.tensordot."""
+
+    def read(a: Value | Tensor, b: Value | Tensor, *settings: object, **more: object) -> Sequence[Weighting]:
+        def multiplied(one: Tensor, other: Tensor) -> Tensor:
+            return function(one, other, *settings, **more)
+
+        return connections(multiplied, (a, b))
+
+    return read
+
+
+def elementwise(a: Value | Tensor, b: Value | Tensor) -> Sequence[Weighting]:
     """a ⊙ b with a trained weight."""
-    data, weight, _ = data_and_weight(a, b)
-    return Weighting(data, weight, None, torch.mul)
+    return connections(torch.mul, (a, b))
 
 
-def convolution(function: Callable[..., Tensor]) -> Callable[..., Weighting]:
+def convolution(function: Callable[..., Tensor]) -> Callable[..., Sequence[Weighting]]:
     """A convolution by its function: F.conv1d, F.conv2d or F.conv3d."""
 
     def read(
-        input: Value, weight: Value | Tensor, bias: Value | Tensor | None = None, *settings: object, **more: object
-    ) -> Weighting:
-        weight, bias = constant(weight), constant(bias)
+        input: Value | Tensor, weight: Value | Tensor, bias: Value | Tensor | None = None, *settings: object, **more: object
+    ) -> Sequence[Weighting]:
+        bias = constant(bias)
         if bias is not None:
-            bias = bias.view(-1, *(1,) * (weight.dim() - 2))
-        return Weighting(input, weight, bias, lambda x, w: function(x, w, None, *settings, **more))
+            bias = bias.view(-1, *(1,) * (plain(weight).dim() - 2))
+
+        def convolved(x: Tensor, w: Tensor) -> Tensor:
+            return function(x, w, None, *settings, **more)
+
+        return connections(convolved, (input, weight), bias=bias)
 
     return read
 
@@ -202,13 +301,17 @@ def layer_norm(
     bias: Value | Tensor | None = None,
     eps: float = 1e-5,
     cudnn_enable: bool = True,
-) -> Weighting:
+) -> Sequence[Weighting]:
     """Layer normalisation with its normaliser taken as a constant:  z = (x − mean x) · γ/σ + β."""
     weight, bias = constant(weight), constant(bias)
     axes = tuple(range(-len(normalized_shape), 0))
     scale = (input.tensor.var(axes, unbiased=False, keepdim=True) + eps).rsqrt()
     scale = scale if weight is None else scale * weight
-    return Weighting(input, scale, bias, lambda x, w: (x - x.mean(axes, keepdim=True)) * w, dense=axes)
+
+    def normed(x: Tensor, w: Tensor) -> Tensor:
+        return (x - x.mean(axes, keepdim=True)) * w
+
+    return [Weighting(input, (scale,), bias, normed, dense=axes)]
 
 
 def batch_norm(
@@ -220,7 +323,7 @@ def batch_norm(
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
-) -> Weighting:
+) -> Sequence[Weighting]:
     """Batch normalisation as a fixed scale and shift, one per channel, from its running statistics."""
     if running_mean is None or running_var is None or training:
         raise Refused("it uses the statistics of the batch, so samples influence each other")
@@ -228,4 +331,4 @@ def batch_norm(
     shape = (-1, *(1,) * (input.tensor.dim() - 2))
     scale = (running_var + eps).rsqrt() if weight is None else (running_var + eps).rsqrt() * weight
     shift = -running_mean * scale if bias is None else bias - running_mean * scale
-    return Weighting(input, scale.view(shape), shift.view(shape), torch.mul)
+    return [Weighting(input, (scale.view(shape),), shift.view(shape), torch.mul)]
