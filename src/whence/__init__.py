@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from whence._explain import explain
+    from whence._inspect import inspect
     from whence._relevance import relevance
     from whence.errors import (
         ConservationError,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         WhenceError,
     )
     from whence.explanation import Explanation, Explanations
+    from whence.inspection import Inspection
     from whence.interpreter.rules.custom import Call, handles
     from whence.interpreter.rules.gates import gate
     from whence.methods.gradient_input import GradientXInput
@@ -32,6 +34,7 @@ __version__ = "0.1.0"
 # Where each public name lives; it is imported when first used, so that a command's --help need not wait for torch.
 _HOMES = {
     "explain": "whence._explain",
+    "inspect": "whence._inspect",
     "relevance": "whence._relevance",
     **dict.fromkeys(
         (
@@ -48,6 +51,7 @@ _HOMES = {
     ),
     "Explanation": "whence.explanation",
     "Explanations": "whence.explanation",
+    "Inspection": "whence.inspection",
     "Call": "whence.interpreter.rules.custom",
     "handles": "whence.interpreter.rules.custom",
     "gate": "whence.interpreter.rules.gates",
@@ -69,6 +73,7 @@ __all__ = [
     "Explanations",
     "GradientXInput",
     "InputError",
+    "Inspection",
     "ModelError",
     "NoRuleError",
     "Pipeline",
@@ -81,6 +86,7 @@ __all__ = [
     "explain",
     "gate",
     "handles",
+    "inspect",
     "load",
     "relevance",
 ]
@@ -91,7 +97,7 @@ def __getattr__(name: str) -> Any:
         return import_module("whence.experiments")
     if name not in _HOMES:
         raise AttributeError(f"module 'whence' has no attribute {name!r}")
-    if name in ("explain", "Explanation", "Explanations"):
+    if name in ("explain", "Explanation", "Explanations", "inspect", "Inspection"):
         import_module("whence.render.display")
     return getattr(import_module(_HOMES[name]), "load_any" if name == "load" else name)
 

@@ -13,6 +13,7 @@ from whence.cli.bench import bench
 from whence.cli.data import data
 from whence.cli.doctor import doctor
 from whence.cli.explain import explain
+from whence.cli.inspect import inspect
 from whence.cli.models import models
 from whence.cli.paper import paper
 from whence.cli.streams import drop_output, fill_closed_streams
@@ -25,6 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False, rich_markup_mode=None,
 )  # fmt: skip
 app.command()(explain)
+app.command()(inspect)
 app.command()(paper)
 app.command()(train)
 app.command()(models)
