@@ -1,9 +1,12 @@
 """Writes docs/models.md's table by running it: every cell and network with every feature, tested or refused with the message.
 
-`python docs/make_models.py` prints the table; `--write` puts it into docs/models.md. The cells are those of tests/models.
+`python docs/make_models.py` prints the table; `--write` puts it into docs/models.md. The cells are those of tests/models. What
+was found with published models, which are not part of this repository, is read from docs/published.csv.
 """
 
+import csv
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,18 +21,25 @@ sys.path.insert(0, str(ROOT))
 import whence  # noqa: E402
 from tests.models.cells import ZOO  # noqa: E402
 from tests.models.networks import NETWORKS  # noqa: E402
+from tests.models.published import PUBLISHED  # noqa: E402
 from whence import LRP, GradientXInput, SensitivityAnalysis  # noqa: E402
 
 PAGE = ROOT / "docs" / "models.md"
 START, END = "<!-- the table: python docs/make_models.py --write -->", "<!-- end of the table -->"
 Check = Callable[[nn.Module, torch.Tensor], None]
+ABOUT = """
+These public models were loaded as their authors wrote them, with small sizes and random weights, in double precision where they
+allow it, and explained with `LRP()`, `SensitivityAnalysis()` and `GradientXInput()`: no mark, no change to their code. `call=`
+was used where a model takes its inputs in another way. An entry counts if the ledger closes. The models are not part of this
+repository; the results are in [`published.csv`](published.csv).
+"""
 
 
 def balances(method: LRP) -> Check:
     """Whether relevance + absorbed is the score."""
 
     def check(model: nn.Module, x: torch.Tensor) -> None:
-        result = whence.relevance(model, x, target=1, method=method)
+        result = whence.relevance(model, x, target=1, method=method, check=False)  # amounts round at their own size
         largest = float(torch.as_tensor(result.relevance).abs().max())
         result.check(1e-8 * max(1.0, largest))
 
@@ -67,11 +77,54 @@ FEATURES: dict[str, Check] = {
 }
 
 
+def tried() -> list[dict[str, str]]:
+    """The published models that were tried: repository, model, kind (a row of the table), lrp, sa, gi."""
+    with (ROOT / "docs" / "published.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def as_published(kind: str) -> str:
+    """How many published models of a kind were tried, and how many were explained by LRP."""
+    own = [row for row in tried() if row["kind"] == kind]
+    return f"{sum(row['lrp'] == 'ok' for row in own)} of {len(own)}" if own else "not tried"
+
+
+def published() -> str:
+    """By repository, how many models were tried and explained; then why others were not."""
+    models = tried()
+    every, found = Counter(row["repository"] for row in models), {}
+    for method in ("lrp", "sa", "gi"):
+        found[method] = Counter(row["repository"] for row in models if row[method] == "ok")
+    total = {method: sum(each.values()) for method, each in found.items()}
+    heading = (
+        f"{len(models)} models of {len(every)} repositories: LRP explains {total['lrp']} of them, "
+        f"sensitivity analysis {total['sa']}, Gradient×Input {total['gi']}."
+    )
+    rows = [
+        f"| {name} | {count} | {found['lrp'][name]} | {found['sa'][name]} | {found['gi'][name]} |"
+        for name, count in sorted(every.items(), key=lambda each: each[0].lower())
+    ]
+    refused = [f"- {row['repository']}, {row['model']}: {row['lrp']}" for row in models if row["lrp"] != "ok"]
+    return "\n".join(
+        [
+            heading,
+            "",
+            "| repository | models | LRP | SA | G×I |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+            "Not explained by LRP:",
+            "",
+            *refused,
+        ]
+    )
+
+
 def table() -> str:
     """The table and, below it, what the refusals say."""
-    rows = ["| model | " + " | ".join(FEATURES) + " |", "|---|" + "---|" * len(FEATURES)]
+    rows = ["| model | " + " | ".join(FEATURES) + " | as published |", "|---|" + "---|" * (len(FEATURES) + 1)]
     refusals: dict[str, int] = {}
-    for name, make in {**ZOO, **NETWORKS}.items():
+    for name, make in {**ZOO, **NETWORKS, **PUBLISHED}.items():
         torch.manual_seed(0)
         model, x = make(4, 4, 3).double().eval(), torch.randn(3, 5, 4, dtype=torch.float64)
         cells: list[str] = []
@@ -79,10 +132,10 @@ def table() -> str:
             try:
                 check(model, x)
                 cells.append("✓")
-            except whence.NoRuleError as refusal:
+            except whence.WhenceError as refusal:
                 number = refusals.setdefault(str(refusal), len(refusals) + 1)
                 cells.append(f"refused ({number})")
-        rows.append(f"| {name} | " + " | ".join(cells) + " |")
+        rows.append(f"| {name} | " + " | ".join([*cells, as_published(name)]) + " |")
     notes = [f"{number}. `{message}`" for message, number in refusals.items()]
     return "\n".join([*rows, "", *notes])
 
@@ -148,7 +201,7 @@ def options() -> str:
 
 def main() -> None:
     """Print the table, or write it into the page."""
-    made = f"{table()}\n\n{options()}"
+    made = f"{table()}\n\n{options()}\n\n### As published\n\n{ABOUT.strip()}\n\n{published()}"
     if "--write" not in sys.argv:
         print(made)
         return
