@@ -3,7 +3,7 @@
 import io
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -159,3 +159,122 @@ def test_a_scripted_model_is_refused_by_rules_alone() -> None:
     with pytest.raises(NoRuleError, match=r"'the model' is a scripted module, .*PYTORCH_JIT=0"):
         relevance(scripted, X, target=0)
     assert_close(relevance(scripted, X, target=0, method=GradientXInput()).relevance[..., 0].sum(1), scripted(X)[:, 0])
+
+
+class Held(nn.Module):
+    """A scripted function in a list, where it is not found by looking."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.other, self.out = nn.Linear(4, 3), nn.Linear(4, 3), nn.Linear(3, 1)
+        self.functions: list[Any] = []
+
+    def add(self) -> "Held":
+        self.functions.append(Holder().function)
+        return self
+
+
+class OneHidden(Held):
+    """The second score alone depends on hidden work."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.other(x[:, 0])
+        return torch.cat([self.out(h), self.out(self.functions[0](self.first(x[:, -1])) + h)], 1)
+
+
+class Switched(Held):
+    """Work is hidden only in one way to call it."""
+
+    def forward(self, x: Tensor, fast: bool = False) -> Tensor:
+        z = self.first(x[:, -1])
+        z.tanh_()
+        return self.out((self.functions[0](z) if fast else z) + self.other(x[:, 0]))
+
+
+class Narrow(Held):
+    """It takes no other inputs than these."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not bool((x.abs() <= 1).all()):
+            raise ValueError("inputs must be in [-1, 1]")
+        return self.out(self.functions[0](self.first(x[:, -1])) + self.other(x[:, 0]))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_one_accepted_call_is_no_licence_for_another() -> None:
+    refused = pytest.raises(NoRuleError, match="computes something that cannot be followed")
+    two = OneHidden().double().add()
+    relevance(two, X, target=0)
+    with refused:
+        relevance(two, X, target=1)
+    switched = Switched().double().add()
+    relevance(switched, X)
+    with refused:
+        relevance(switched, X, kwargs={"fast": True})
+    narrow, zeros = Narrow().double().add(), X.clamp(-1, 1)
+    zeros[:, -1] = 0
+    relevance(narrow, zeros)  # what is hidden is zero there
+    with refused:
+        relevance(narrow, X.clamp(-1, 1))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("way", ["thread", "scripted", "operator", "set", "NumPy"])
+def test_hidden_writes_into_a_constant_are_refused(way: str) -> None:
+    @torch.jit.script
+    def copied(x: Tensor, out: Tensor) -> Tensor:
+        return out.copy_(torch.tanh(x))
+
+    def write(z: Tensor, out: Tensor) -> None:
+        if way == "thread":
+            thread = threading.Thread(target=lambda: out.copy_(torch.tanh(z)))
+            thread.start()
+            thread.join()
+        elif way == "scripted":
+            held[0](z, out)
+        elif way == "operator":
+            torch.ops.whence_tests.written(z, out)
+        elif way == "set":
+            cast(Any, out).set_(z)
+        else:
+            np.copyto(out.numpy(), np.from_dlpack(z.detach()))
+
+    held: list[Any] = [copied]
+
+    class Writing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.other, self.out = nn.Linear(4, 3), nn.Linear(4, 3), nn.Linear(3, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            z = self.first(x[:, -1])
+            out = torch.zeros_like(z)
+            write(z, out)
+            return self.out(out + self.other(x[:, 0]))
+
+    with pytest.raises(NoRuleError, match=r"cannot be followed|in place|numbers leave|no rule"):
+        relevance(Writing().double(), X)
+
+
+@torch.library.custom_op("whence_tests::written", mutates_args=("out",))
+def written(x: Tensor, out: Tensor) -> None:
+    out.copy_(torch.tanh(x))
+
+
+def test_a_tensor_that_changes_what_functions_do_is_refused() -> None:
+    class Doubling(Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            found = super().__torch_function__(func, types, args, kwargs or {})
+            return found * 2 if func is torch.tanh else found
+
+    model = Model(lambda h: torch.tanh(h.as_subclass(Doubling)).as_subclass(Tensor)).double()
+    with pytest.raises(NoRuleError, match="a Doubling changes what torch functions do"):
+        relevance(model, X, target=0)
+
+
+def test_numbers_read_as_another_type_are_refused() -> None:
+    with pytest.raises(NoRuleError, match="read as another type"):
+        relevance(Model(lambda h: h.view(torch.int64).clone().view(torch.float64)).double(), X, target=0)

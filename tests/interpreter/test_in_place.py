@@ -227,3 +227,23 @@ def test_a_changed_view_can_be_put_elsewhere() -> None:
         result = relevance(model, x, target=0)
         assert_close(result.score, model(x)[:, 0].detach())
         assert not result.relevance[:, 1].any()  # overwritten
+
+
+def test_a_long_loop_of_writes_is_explained() -> None:
+    """Many hundred writes into one tensor: no recursion, and time that grows with their number."""
+
+    class Filling(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.x = nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            out = x.new_zeros(len(x), x.shape[1], 3)
+            for t in range(x.shape[1]):
+                out[:, t] = torch.sigmoid(self.x(x[:, t]))
+            return out
+
+    model, x = Filling().double(), torch.randn(1, 1200, 4).double()
+    result = relevance(model, x, target=(1199, 0))
+    assert_close(result.score, model.x(x[:, 1199])[:, 0].detach())
+    assert not result.relevance[:, :1199].any()

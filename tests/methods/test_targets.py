@@ -138,3 +138,12 @@ def test_neighbouring_samples_are_not_taken_for_one(batch: int) -> None:
     model, x = Convolved().double(), torch.randn(batch, batch, 4, dtype=torch.float64)
     result = relevance(model, x, target=(1, 0)).check(1e-12)
     assert_close(result.score, model(x)[1, :, 0].detach())
+
+
+@pytest.mark.parametrize("method", [LRP(), GradientXInput()], ids=str)
+def test_a_single_sample_is_one_also_where_steps_do_not_mix(method: Any) -> None:
+    model, x = nn.Linear(4, 2).double(), torch.randn(3, 6, 4).double()
+    together = relevance(model, x, target=(3, 1), method=method)
+    alone = relevance(model, x[:1], target=(3, 1), method=method)
+    assert alone.score.shape == (1,)
+    assert_close(alone.relevance, together.relevance[:1])

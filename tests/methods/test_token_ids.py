@@ -310,3 +310,18 @@ def test_one_hot_ids_are_explained_by_class(method: Any) -> None:
     model, ids = Hot().double(), torch.tensor([[1, 2, 8], [0, 5, 5]])
     expected = relevance(model, nn.functional.one_hot(ids, 9).double(), target=0, method=method)
     assert_close(relevance(model, ids, target=0, method=method).relevance, expected.relevance, check_dtype=False)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("wrong", [9, -1])
+def test_ids_that_are_not_in_the_table_are_refused_as_by_the_model(method: Any, wrong: int) -> None:
+    class Reader(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.out = nn.Embedding(9, 4), nn.Linear(4, 2)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.out(self.words(ids).mean(1))
+
+    with pytest.raises(whence.InputError, match="index out of range"):
+        relevance(Reader(), torch.tensor([[0, wrong]]), target=0, method=method)

@@ -110,7 +110,9 @@ def batch_axes(output: Tensor, target: Target, *, inputs: Sequence[Tensor], time
     if output.dim() == 0 or (has_time and output.dim() == 2 and not sequences):
         return [None]
     if has_time and output.dim() == 3:
-        return [1, 0] if time_first else [0, 1]
+        likely, other = (1, 0) if time_first else (0, 1)
+        is_single = output.shape[likely] == 1 and all(each.dim() > likely and each.shape[likely] == 1 for each in inputs)
+        return [likely] if is_single else [likely, other]
     if output.dim() == 1 and not sequences:
         return [0, None] if target is None else [None, 0]
     return [0]
