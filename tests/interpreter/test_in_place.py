@@ -116,6 +116,7 @@ def flattened(x: Tensor) -> Tensor:
         (lambda x: (x @ W).unsqueeze_(0)[0], lambda x: x @ W),
         (lambda x: (x @ W).transpose_(1, 2).mT, lambda x: x @ W),
         (part_zeroed, lambda x: torch.cat([torch.zeros_like(x[:, :1]), (x @ W)[:, 1:]], 1)),
+        (lambda x: x.amax(1).add_(0.3).relu(), lambda x: (x.amax(1) + 0.3).relu()),
         (copied_over, lambda x: (x.tanh() + 1) + (x.tanh() + 1)[:, :1]),
         (counted, lambda x: x @ W + torch.tensor([[0.0], [1.0], [2.0], [3.0], [4.0]], dtype=x.dtype) @ W[:1]),
     ],

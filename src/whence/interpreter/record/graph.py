@@ -19,11 +19,15 @@ class Graph:
 
     def __init__(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], make: "Callable[[], Graph] | None" = None) -> None:
         self.inputs, self.outputs, self.make = inputs, outputs, make
-        self._writes = [version_of(tensor) for tensor in inputs]
+        self._writes = self._counted()
+
+    def _counted(self) -> list[int]:
+        """How often the memory of inputs and outputs was written to."""
+        return [version_of(tensor) for tensor in (*self.inputs, *self.outputs)]
 
     def _current(self) -> "Graph":
         """This graph, or a new one if its memory was written to."""
-        if self.make is None or [version_of(tensor) for tensor in self.inputs] == self._writes:
+        if self.make is None or self._counted() == self._writes:
             return self
         return self.make()
 
