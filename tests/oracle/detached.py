@@ -368,6 +368,7 @@ class Slopes(TorchFunctionMode):
 
     def put_sum(self, result: Tensor, terms: Sequence[tuple[Any, Any]], given: Sequence[Any] = ()) -> Tensor:
         """Note a sum of scaled terms. One minus a gate, or another shift within [0, 1], is an activation of that gate."""
+        terms = [(self.as_number(term), scale) for term, scale in terms]
         noted = self.noted(([term for term, _ in terms], list(given)))
         rank, is_combined = self.rank_of_sum(terms, noted), all(note.rank for note in noted)
         scales = [scale for term, scale in terms if self.note(term) is not None]
@@ -376,6 +377,13 @@ class Slopes(TorchFunctionMode):
             if max(at_zero, at_zero + sum(map(float, scales))) <= 1 and noted[0].is_live and len(terms) > 1:
                 result = through(result, noted[0].tensor.expand(result.shape))
         return self.put(result, [note.tensor for note in noted], rank, is_combined=is_combined)
+
+    def as_number(self, term: Any) -> Any:
+        """A constant tensor that holds one number all over counts as that number: torch.ones_like(z) − z."""
+        is_constant = isinstance(term, Tensor) and self.note(term) is None and not term.is_complex() and term.numel() > 0
+        if not is_constant or bool((term != term.reshape(-1)[0]).any()):
+            return term
+        return float(term.reshape(-1)[0])
 
     def rank_of_sum(self, terms: Sequence[tuple[Any, Any]], noted: Sequence[Note]) -> int:
         """The lowest rank of a sum of gates and numbers, if it cannot be negative."""
