@@ -137,3 +137,29 @@ def test_a_contrast_of_log_probabilities_is_one_of_scores() -> None:
     plain.load_state_dict(model.state_dict())
     setattr(plain, "function", torch.clone)  # noqa: B010 - the scores as they are
     assert_close(found.relevance, relevance(plain, x, target=whence.contrast(2, 0), method=LRP(epsilon=0.0)).relevance)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("work", ["a constant beside complex numbers", "a real sum beside them", "the size of a complex zero"])
+def test_complex_sums_balance(work: str, delta: float) -> None:
+    class Complex(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.x, self.out = nn.Linear(4, 3), nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            z = self.x(x)
+            if work == "a constant beside complex numbers":
+                c = torch.complex(z, z) + 0.5
+                return self.out((c * c).real.sum(1))
+            if work == "a real sum beside them":
+                h = torch.zeros(len(x), 3, dtype=torch.complex128)
+                for t in range(x.shape[1]):
+                    h = h * (0.5 + 0.3j) + z[:, t]
+                return self.out(h.real)
+            z = z.relu()
+            return self.out(torch.complex(z, z).abs().sum(1))
+
+    result = relevance(Complex().double(), torch.randn(2, 5, 4).double(), target=0, method=LRP(delta=delta))
+    result.check(1e-10)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whence.cli.loading import pipeline_of
 from whence.cli.streams import note, require_place, write_file
-from whence.errors import InputError, ModelError
+from whence.errors import InputError
 from whence.methods.registry import METHODS
 from whence.render.formats import FORMATS, rendered
 
 if TYPE_CHECKING:
     from whence.explanation import Explanation
     from whence.methods.method import Method
-    from whence.models.pipeline import Pipeline
 
     MethodName = str
     FormatName = str
@@ -151,28 +151,6 @@ def _decoded(content: bytes, name: str) -> str:
     if "\0" in text:
         raise InputError(f"{name} is a binary file; it must have one text per line")
     return text
-
-
-def pipeline_of(model: str) -> "Pipeline":
-    """A bundled or saved pipeline, or what the user's own factory returns."""
-    from whence.models.bundled import load_any
-    from whence.models.pipeline import Pipeline
-
-    module, _, factory = model.partition(":")
-    if not factory or os.path.exists(model):
-        return load_any(model)
-    import importlib
-
-    sys.path.insert(0, "")
-    try:
-        made = getattr(importlib.import_module(module), factory)()
-    except ImportError as error:
-        raise ModelError(f"{model!r} cannot be imported: {error}") from None
-    except Exception as error:
-        raise ModelError(f"{model!r} failed: {type(error).__name__}: {error}") from error
-    if not isinstance(made, Pipeline):
-        raise ModelError(f"{model!r} returned a {type(made).__name__}; it must return a whence.Pipeline")
-    return made
 
 
 def _print(groups: "list[list[Explanation]]", format: str, output: Path | None) -> None:

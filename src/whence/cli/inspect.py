@@ -1,6 +1,5 @@
 """`whence inspect`: what relevance will do in a model."""
 
-import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -8,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whence.cli.loading import loaded
 from whence.cli.streams import require_place, write_file
-from whence.errors import InputError, ModelError, WhenceError
+from whence.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -95,26 +95,12 @@ def _inspected(name: str, text: str | None, sizes: dict[str, tuple[int, ...]]) -
 
 
 def _loaded(model: str) -> "Pipeline | nn.Module":
-    """A bundled or saved pipeline, or what the user's own factory returns: a pipeline or a module."""
+    """What `--model` names, which has to be a pipeline or a module."""
     from torch import nn
 
-    from whence.models.bundled import load_any
     from whence.models.pipeline import Pipeline
 
-    module, _, factory = model.partition(":")
-    if not factory or os.path.exists(model):
-        return load_any(model)
-    import importlib
-
-    sys.path.insert(0, "")
-    try:
-        made = getattr(importlib.import_module(module), factory)()
-    except ImportError as error:
-        raise ModelError(f"{model!r} cannot be imported: {error}") from None
-    except WhenceError:
-        raise
-    except Exception as error:
-        raise ModelError(f"{model!r} failed: {type(error).__name__}: {error}") from error
+    made = loaded(model)
     if not isinstance(made, (Pipeline, nn.Module)):
         raise ModelError(f"{model!r} returned a {type(made).__name__}; it must return a torch.nn.Module or a whence.Pipeline")
     return made

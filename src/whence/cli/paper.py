@@ -19,7 +19,7 @@ def paper(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-    from whence.cli.explain import pipeline_of
+    from whence.cli.loading import pipeline_of
     from whence.experiments.paper import run
     from whence.render.colour import one_line
 

@@ -4,7 +4,7 @@ Every write in place to memory that is on the record is logged. A tensor that wa
 `pieces` says which of its elements came from which write, so that its value can be put together again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -134,10 +134,6 @@ class Memory:
                 found.append(Piece(mask, places.clamp(min=0), written.content))
                 left = left & ~mask
         return (known.value if known is not None and bool(left.any()) else None), found
-
-    def entries(self) -> Iterable[Noted]:
-        """All tensors that were noted."""
-        return self._noted.values()
 
     def was_changed_unseen(self) -> bool:
         """Whether a live tensor on the record was changed by a call that was not seen."""

@@ -21,7 +21,7 @@ from whence.interpreter.record.step import (
     Step,
     Value,
 )
-from whence.interpreter.rules.axes import reduced_axes
+from whence.interpreter.rules.axes import reduced_owners
 
 SIGMOID = Gate("it is squashed into [0, 1]")
 NORMALISES = Gate("it is a normaliser, which scales and carries no content", NORMALISER, is_choice=True)
@@ -78,6 +78,7 @@ class Activation(Rule):
         z, r = step.inputs[0].tensor, arriving[0].r
         if z.is_complex():  # its absolute value: the q for which Re(conj(q) z) is r
             back.deliver(step, step.inputs[0], q=torch.where(z == 0, 0.0, r * z / (z * z.conj()).real.clamp(min=1e-300)))
+            back.absorb(step, "stabiliser", torch.where(z == 0, r, 0.0), step.outputs[0])  # zero has no direction
             return
         back.deliver(step, step.inputs[0], r=r)
 
@@ -137,10 +138,7 @@ class LogSum(Activation):
         return None if step.inputs[0].log is not None else super().choice(step)
 
     def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
-        axes = reduced_axes(step, step.inputs[0].tensor.dim())
-        joint = owners.reduced(step, owners[step.inputs[0]], axes)
-        (out,) = step.outputs
-        return [joint.expand(out.tensor.shape) if joint.dim() == out.tensor.dim() else joint.reshape(out.tensor.shape)]
+        return reduced_owners(step, owners)
 
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         assert arriving[0] is not None and arriving[0].r is not None
@@ -157,10 +155,7 @@ class RunningProduct(Rule):
         return Choice(step.layer, step.name, "no gate", "each of the factors gets an equal part")
 
     def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
-        axes = reduced_axes(step, step.inputs[0].tensor.dim())
-        joint = owners.reduced(step, owners[step.inputs[0]], axes)
-        (out,) = step.outputs
-        return [joint.expand(out.tensor.shape) if joint.dim() == out.tensor.dim() else joint.reshape(out.tensor.shape)]
+        return reduced_owners(step, owners)
 
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         """The derivative of a running sum, or of a sum, in place of the product's; divided by the number of factors."""

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from whence.interpreter.record.step import Step
+from torch import Tensor
+
+from whence.interpreter.record.step import Owners, Step
 
 
 def reduced_axes(step: Step, dimensions: int) -> Sequence[int]:
@@ -12,3 +14,10 @@ def reduced_axes(step: Step, dimensions: int) -> Sequence[int]:
     if given is None or given in ((), []):
         return range(dimensions)
     return [given] if isinstance(given, int) else list(given)
+
+
+def reduced_owners(step: Step, owners: Owners) -> Sequence[Tensor]:
+    """The owners of a result that one axis or several were reduced to, or run over."""
+    (value,), (out,) = step.inputs, step.outputs
+    joint = owners.reduced(step, owners[value], reduced_axes(step, value.tensor.dim()))
+    return [joint.expand(out.tensor.shape) if joint.dim() == out.tensor.dim() else joint.reshape(out.tensor.shape)]

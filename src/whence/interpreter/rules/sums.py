@@ -103,8 +103,9 @@ class Sum(Rule):
 
     def bias(self, step: Step, biases: dict[Value, Tensor | None]) -> Sequence[Tensor | None]:
         total: Tensor | None = None
+        is_complex = step.outputs[0].tensor.is_complex()  # its own constants are absorbed as a whole
         for operand, scale in self.terms(step):
-            own = biases.get(operand) if isinstance(operand, Value) else finite(operand)
+            own = biases.get(operand) if isinstance(operand, Value) else None if is_complex else finite(operand)
             if own is not None:
                 scaled = torch.zeros_like(step.outputs[0].tensor) + own * scale
                 total = scaled if total is None else total + scaled
