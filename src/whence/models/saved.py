@@ -1,0 +1,134 @@
+"""A saved model's folder: config.json, weights as safetensors, other files. Nothing in it is run; damaged files are refused."""
+
+import hashlib
+import json
+import stat
+import struct
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from whence.errors import ModelError
+from whence.models.files import write_whole
+from whence.models.quoting import quoted, shortened
+
+LARGEST = 512 * 2**20  # bytes; a larger file is refused
+
+
+def write_files(folder: Path, config: Mapping[str, object], files: Mapping[str, bytes]) -> None:
+    """Write the files, then config.json with their hashes; each file completely or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    described = {**config, "sha256": {name: _sha256(content) for name, content in files.items()}}
+    write_whole(folder / "config.json", (json.dumps(described, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def read_files(folder: Path, files: Iterable[str], *, kind: str) -> list[bytes]:
+    """The content of every file; `kind` says in messages whose they are, such as "pipeline"."""
+    expected = tuple(files)
+    return [_read(folder / file, f"a saved {kind} holds {', '.join(expected)}", kind) for file in expected]
+
+
+def _read(path: Path, expected: str, kind: str) -> bytes:
+    try:
+        status = path.stat()
+        size = status.st_size
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelError(f"{path} is no ordinary file; {expected}")
+        if size > LARGEST:
+            raise ModelError(f"{path} has {size} bytes; a {kind}'s file has at most {LARGEST}")
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise ModelError(f"{path} does not exist; {expected}") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, ModelError):
+            raise
+        raise ModelError(f"{str(path)!r} cannot be read: {error}") from None
+
+
+@contextmanager
+def refusing(path: Path, *, kind: str) -> Generator[None]:
+    """Errors that arise while a file's content is parsed become one sentence about the file."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path} is not {error.encoding} text (byte {error.start})") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelError(f"{path} is no {kind}'s: {shortened(repr(error))}") from None
+
+
+def require_size(path: Path, name: str, size: object, *, largest: int) -> None:
+    """Refuse a size that is no whole number from 1 to `largest`."""
+    if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= largest:
+        raise ModelError(f"{path}: {name} is {quoted(size)}; it must be a whole number from 1 to {largest}")
+
+
+def require_known(path: Path, name: str, value: object, known: Mapping[str, object]) -> None:
+    """Refuse a name that is none of the known ones."""
+    if not isinstance(value, str) or value not in known:
+        raise ModelError(f"{path}: {name} is {quoted(value)}; known are {', '.join(known)}")
+
+
+def require_hashes(folder: Path, config: Mapping[str, object], files: Mapping[str, bytes]) -> None:
+    """Refuse files other than those that config.json was written with, if it holds their hashes."""
+    hashes = {name: _sha256(content) for name, content in files.items()}
+    if config.get("sha256", hashes) != hashes:
+        raise ModelError(f"the files in {folder} do not belong together: one is not the one that config.json was written with")
+
+
+def weight_bytes(module: nn.Module) -> bytes:
+    """The weights as a safetensors file."""
+    return save({name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()})
+
+
+def load_weights(module: nn.Module, path: Path, content: bytes) -> None:
+    """Give a module the weights of a safetensors file; each must be there once, finite and of the module's shape."""
+    module.load_state_dict(_weights(path, content, module), assign=True)
+
+
+def _weights(path: Path, content: bytes, module: nn.Module) -> dict[str, Tensor]:
+    """The weights in a file, checked."""
+    expected = {name: tensor.shape for name, tensor in module.state_dict().items()}
+    counts = Counter(_header_keys(path, content))
+    wrong = sorted(name for name in {*counts, *expected} if counts[name] != 1 or name not in expected)
+    if wrong:
+        raise ModelError(f"{path} does not hold each weight of the architecture once: {shortened(', '.join(wrong))}")
+    try:
+        found = load(content)
+    except Exception as error:
+        raise ModelError(f"{path} is no safetensors file: {shortened(error)}") from None
+    for name, tensor in found.items():
+        if tensor.shape != expected[name] or not tensor.is_floating_point():
+            raise ModelError(
+                f"{path}: {name} is {tuple(tensor.shape)} {tensor.dtype}; it must be {tuple(expected[name])} floats"
+            )
+        if not bool(tensor.float().isfinite().all()):
+            raise ModelError(f"{path}: {name} holds numbers that are not finite")
+    return {name: tensor.float() for name, tensor in found.items()}
+
+
+def _header_keys(path: Path, content: bytes) -> list[str]:
+    """The names in a safetensors header with duplicates, which the library's own reader ignores."""
+    try:
+        (size,) = struct.unpack_from("<Q", content)
+        if size > len(content) - 8:
+            raise ValueError("its header is longer than the file")
+        keys: list[str] = []
+
+        def top(pairs: list[tuple[str, object]]) -> dict[str, object]:
+            keys[:] = [key for key, _ in pairs if key != "__metadata__"]  # the outermost object is parsed last
+            return dict(pairs)
+
+        json.loads(content[8 : 8 + size], object_pairs_hook=top)
+        return keys
+    except (struct.error, ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is no safetensors file: {shortened(error)}") from None
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
