@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from whence._explain import explain
     from whence._inspect import inspect
     from whence._relevance import relevance
+    from whence._series import SeriesExplanation, explain_series
     from whence.errors import (
         ConservationError,
         DataError,
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from whence.methods.lrp import LRP
     from whence.methods.sensitivity import SensitivityAnalysis
     from whence.methods.target import contrast
-    from whence.models.bundled import load_any as load
+    from whence.models.bundled import load
     from whence.models.pipeline import Pipeline
+    from whence.models.series import SeriesModel
     from whence.result import Result
 
 __version__ = "0.1.0"
@@ -36,6 +38,8 @@ _HOMES = {
     "explain": "whence._explain",
     "inspect": "whence._inspect",
     "relevance": "whence._relevance",
+    "SeriesExplanation": "whence._series",
+    "explain_series": "whence._series",
     **dict.fromkeys(
         (
             "ConservationError",
@@ -61,6 +65,7 @@ _HOMES = {
     "contrast": "whence.methods.target",
     "load": "whence.models.bundled",
     "Pipeline": "whence.models.pipeline",
+    "SeriesModel": "whence.models.series",
     "Result": "whence.result",
 }
 
@@ -79,11 +84,14 @@ __all__ = [
     "Pipeline",
     "Result",
     "SensitivityAnalysis",
+    "SeriesExplanation",
+    "SeriesModel",
     "TargetError",
     "WeightsError",
     "WhenceError",
     "contrast",
     "explain",
+    "explain_series",
     "gate",
     "handles",
     "inspect",
@@ -99,7 +107,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'whence' has no attribute {name!r}")
     if name in ("explain", "Explanation", "Explanations", "inspect", "Inspection"):
         import_module("whence.render.display")
-    return getattr(import_module(_HOMES[name]), "load_any" if name == "load" else name)
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""What `--model` names: a bundled or saved pipeline, or what a factory of the user's returns."""
+"""What `--model` names: a bundled or saved model, or what a factory of the user's returns."""
 
 import importlib
 import os
@@ -13,21 +13,18 @@ if TYPE_CHECKING:
 
 def pipeline_of(model: str) -> "Pipeline":
     """What `--model` names, which has to be a pipeline."""
-    from whence.models.pipeline import Pipeline
+    from whence.models.bundled import require_pipeline
 
-    made = loaded(model)
-    if not isinstance(made, Pipeline):
-        raise ModelError(f"{model!r} returned a {type(made).__name__}; it must return a whence.Pipeline")
-    return made
+    return require_pipeline(loaded(model), model)
 
 
 def loaded(model: str) -> object:
-    """A bundled or saved pipeline, or what the user's own factory, package.module:factory, returns."""
-    from whence.models.bundled import load_any
+    """A bundled or saved model, or what the user's own factory, package.module:factory, returns."""
+    from whence.models.bundled import load
 
     module, _, factory = model.partition(":")
     if not factory or os.path.exists(model):
-        return load_any(model)
+        return load(model)
     sys.path.insert(0, "")
     try:
         return getattr(importlib.import_module(module), factory)()

@@ -2,14 +2,19 @@
 
 import json
 import os
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, Literal, overload
 
 from whence.errors import ModelError
 from whence.models.pipeline import Config, Pipeline, load_pipeline
 from whence.models.quoting import quoted
+from whence.models.saved import read_files, refusing
+from whence.models.series import SeriesModel, load_series_model
 
-NAMES = ("sst-bilstm", "sst-bigru", "sst-char-gru")
+NAMES = ("sst-bilstm", "sst-bigru", "sst-char-gru")  # models of texts
+SERIES = ("river-lstm",)  # models of series
 
 
 def directory(name: str) -> Path:
@@ -17,17 +22,52 @@ def directory(name: str) -> Path:
     return Path(str(files("whence.models") / "bundle" / name))
 
 
+@overload
+def load(model: Literal["sst-bilstm", "sst-bigru", "sst-char-gru"]) -> Pipeline: ...
+@overload
+def load(model: Literal["river-lstm"]) -> SeriesModel: ...
+@overload
+def load(model: str | Path) -> Any: ...  # Any, not a union: who loads a folder knows what was saved in it
+def load(model: str | Path) -> Pipeline | SeriesModel:
+    """Load a bundled model by its name, or a saved one from its folder: a `Pipeline`, or a `SeriesModel`."""
+    name = str(model) if str(model) in (*NAMES, *SERIES) else None
+    if name is None and not os.path.isdir(model):  # unlike Path.is_dir, False for an invalid name too
+        bundled = ", ".join((*NAMES, *SERIES))
+        raise ModelError(f"there is no model {quoted(str(model))}; bundled are {bundled}, or give the folder of a saved one")
+    folder = Path(model) if name is None else directory(name)
+    return load_series_model(folder, name=name) if _is_series(folder) else load_pipeline(folder, name=name)
+
+
 def load_any(model: str | Path) -> Pipeline:
     """Load a bundled pipeline by its name, or a saved one from its folder."""
-    if str(model) in NAMES:
-        return load_pipeline(directory(str(model)), name=str(model))
-    if os.path.isdir(model):  # unlike Path.is_dir, False for an invalid name too
-        return load_pipeline(model)
-    raise ModelError(
-        f"there is no model {quoted(str(model))}; bundled are {', '.join(NAMES)}, or give the folder of a saved one"
-    )
+    return require_pipeline(load(model), str(model))
+
+
+def require_pipeline(model: object, name: str) -> Pipeline:
+    """A model that reads texts; others are refused."""
+    if isinstance(model, SeriesModel):
+        raise ModelError(
+            f"{quoted(name)} reads series of numbers, not texts; explain it with whence.explain_series in Python, "
+            "or on the page of whence serve"
+        )
+    if not isinstance(model, Pipeline):
+        raise ModelError(f"{quoted(name)} returned a {type(model).__name__}; it must return a whence.Pipeline")
+    return model
+
+
+def _is_series(folder: Path) -> bool:
+    """Whether config.json says so; one that cannot be read is reported by `load_pipeline`."""
+    with suppress(ModelError), refusing(folder / "config.json", kind="model"):
+        (content,) = read_files(folder, ["config.json"], kind="model")
+        return json.loads(content)["kind"] == "series"
+    return False
 
 
 def records() -> dict[str, Config]:
-    """The config.json of each bundled model, without loading any weights."""
+    """The config.json of each bundled model of texts, without loading any weights."""
     return {name: json.loads((directory(name) / "config.json").read_text(encoding="utf-8")) for name in NAMES}
+
+
+def series_records() -> dict[str, dict[str, Any]]:
+    """The config.json of each bundled model of series, without loading any weights."""
+    return {name: json.loads((directory(name) / "config.json").read_text(encoding="utf-8")) for name in SERIES}
