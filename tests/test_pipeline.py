@@ -75,6 +75,74 @@ def test_targets_by_name_number_and_all() -> None:
         whence.explain(pipeline, "good", target=3)
 
 
+@pytest.mark.parametrize("method", [whence.LRP(), whence.LRP(delta=1.0), whence.GradientXInput()], ids=str)
+def test_contrasts_by_name_and_a_target_of_its_own_for_every_text(method: whence.LRP) -> None:
+    pipeline = make()
+    targets = [whence.contrast("Yes", "rest"), whence.contrast("predicted", "no"), "maybe", "predicted"]
+    found = whence.explain(pipeline, TEXTS, target=targets, method=method, encoders=True)
+    assert [(each.target, each.versus) for each in found[:1]] == [("yes", "rest")] and found[1].versus == "no"
+    assert found[0].question == "yes versus the rest" and found[2].question == "maybe"
+    for text, target, explanation in zip(TEXTS, targets, found, strict=True):
+        alone = whence.explain(pipeline, text, target=target, method=method)
+        assert alone.relevance == pytest.approx(explanation.relevance, abs=1e-6)
+        assert alone.score == pytest.approx(explanation.score, abs=1e-6)
+        assert [sum(pair) for pair in zip(*explanation.encoders, strict=True)] == pytest.approx(alone.relevance, abs=1e-6)
+        if isinstance(method, whence.LRP):
+            assert sum(alone.relevance) + sum(alone.absorbed.values()) == pytest.approx(alone.score, abs=1e-5)
+    scores = torch.tensor(list(found[0].scores.values()), dtype=torch.float64)
+    assert found[0].score == pytest.approx(float(scores[2] - (scores.softmax(0) * scores).sum()), abs=1e-6)
+    assert {"versus": "rest", "score": found[0].score}.items() <= found[0].to_dict().items()
+    for wrong, message in [
+        (whence.contrast("great", "rest"), "there is no class 'great'"),
+        (whence.contrast("all", "rest"), '"all" stands alone'),
+        (["all"] * 4, '"all" stands alone'),
+    ]:
+        with pytest.raises(TargetError, match=message):
+            whence.explain(pipeline, TEXTS, target=wrong)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_a_deleted_word_has_a_vector_of_zeros(method: whence.LRP) -> None:
+    pipeline = make()
+    found = whence.explain(pipeline, TEXTS, target=1, method=method, deleted=[[1, 3], [], [0], [4, 4]])
+    for text, explanation in zip(TEXTS, found, strict=True):
+        forms = [token.form for token in pipeline.tokenizer.tokens(text)]
+        module = cast(RecurrentClassifier, pipeline.module)
+        vectors = module.embedding(torch.tensor([pipeline.vocabulary.ids(forms)])).detach().clone()
+        vectors[0, list(explanation.deleted)] = 0
+
+        class Rest(nn.Module):
+            def __init__(self, module: RecurrentClassifier) -> None:
+                super().__init__()
+                self.encoder, self.head = module.encoder, module.head
+
+            def forward(self, x: Tensor) -> Tensor:
+                return self.head(self.encoder(x)[1][0].transpose(0, 1).flatten(1))
+
+        alone = whence.relevance(Rest(module), vectors, target=1, method=method)
+        assert explanation.relevance == pytest.approx(alone.relevance.sum(-1)[0].tolist(), abs=1e-6)
+        assert explanation.score == pytest.approx(alone.score.item(), abs=1e-6)
+    assert found[3].deleted == (4,) and found[0].to_dict()["deleted"] == [1, 3] and "deleted" not in found[1].to_dict()
+    assert whence.explain(pipeline, TEXTS[0], target=1, method=method, deleted=[3, 1]).deleted == (1, 3)
+    assert found[1] == whence.explain(pipeline, TEXTS, target=1, method=method)[1]
+
+
+@pytest.mark.parametrize(
+    ("deleted", "message"),
+    [
+        ([[5]], r"deleted\[0\] holds 5; text 1 has the tokens 0 to 4"),
+        ([-1], r"deleted\[0\] holds -1"),
+        ([[True]], r"deleted\[0\] holds True"),
+        ([[0], [1]], "deleted has 2 lists for 1 texts"),
+        ("01", "deleted is a str; give the numbers of tokens"),
+        (["1"], r"deleted\[0\] is a str; give a list of token numbers"),
+    ],
+)
+def test_tokens_that_are_not_there_cannot_be_deleted(deleted: list[int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        whence.explain(make(), TEXTS[0], deleted=deleted)
+
+
 @pytest.mark.parametrize("text", ["", "  \n "])
 def test_an_empty_text_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="the text is empty: there is no word to explain"):

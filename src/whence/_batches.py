@@ -57,8 +57,13 @@ def _cut_words(pipeline: Pipeline, words: tuple[str, ...]) -> Cut:
     return Cut(" ".join(words), forms, tuple((start, start + len(word)) for start, word in zip(starts, words, strict=False)))
 
 
-def batches(pipeline: Pipeline, cuts: Sequence[Cut], *, size: int) -> Iterator[tuple[list[int], Forward]]:
-    """Batches of texts of similar length: the texts' numbers, and the forward pass over their token ids."""
+def batches(
+    pipeline: Pipeline, cuts: Sequence[Cut], *, size: int, deleted: Sequence[Sequence[int]] | None = None
+) -> Iterator[tuple[list[int], Forward]]:
+    """Batches of texts of similar length: the texts' numbers, and the forward pass over their token ids.
+
+    `deleted`: for every text, the numbers of the tokens whose vectors are set to zero.
+    """
     name, device = embedding_of(pipeline)
     for rows in _groups(pipeline, [len(each.forms) for each in cuts], size):
         ids = [torch.tensor(pipeline.vocabulary.ids(cuts[n].forms), device="cpu") for n in rows]
@@ -66,7 +71,18 @@ def batches(pipeline: Pipeline, cuts: Sequence[Cut], *, size: int) -> Iterator[t
         more: dict[str, object] = {}
         if _takes_lengths(pipeline.module):
             more["lengths"] = torch.tensor([len(each) for each in ids], device="cpu")
-        yield rows, Forward(pipeline.module, read(padded), kwargs=more, embedding=name)
+        gone = None if deleted is None else _places([deleted[n] for n in rows], padded)
+        yield rows, Forward(pipeline.module, read(padded), kwargs=more, embedding=name, deleted=gone)
+
+
+def _places(deleted: Sequence[Sequence[int]], ids: Tensor) -> Tensor | None:
+    """True at the deleted tokens of a batch; None if there are none."""
+    if not any(deleted):
+        return None
+    found = torch.zeros_like(ids, dtype=torch.bool)
+    for row, tokens in enumerate(deleted):
+        found[row, list(tokens)] = True
+    return found
 
 
 def scores_of(pipeline: Pipeline, forward: Forward, embedded: Tensor | None = None) -> Tensor:

@@ -17,13 +17,15 @@ from whence.explanation import Explanation, Explanations
 from whence.methods.forward import Forward
 from whence.methods.method import Method, Question
 from whence.methods.registry import method_of
-from whence.methods.target import Target
+from whence.methods.target import Contrast, Target
 from whence.models.bundled import load_any
 from whence.models.pipeline import Pipeline
 from whence.result import Result
 
 BATCH = 256
-Targets = str | int | np.integer[Any] | Sequence[str | int] | Tensor | NDArray[Any]
+One = str | int | Contrast  # the target of one text
+Targets = One | np.integer[Any] | Sequence[One] | Tensor | NDArray[Any]
+Deleted = Sequence[int] | Sequence[Sequence[int]]  # token numbers of a text, or of every text
 Numbers = list[Any]  # lists of numbers in lists, as `Tensor.tolist` gives them
 
 
@@ -35,6 +37,7 @@ def explain(  # pyright: ignore[reportOverlappingOverload] - here a string is no
     target: Targets = ...,
     method: Method | str | None = ...,
     encoders: bool = ...,
+    deleted: Deleted | None = ...,
 ) -> Explanation: ...
 @overload
 def explain(
@@ -44,6 +47,7 @@ def explain(
     target: Targets = ...,
     method: Method | str | None = ...,
     encoders: bool = ...,
+    deleted: Deleted | None = ...,
 ) -> Explanations: ...
 def explain(
     pipeline: Pipeline | str | Path,
@@ -52,13 +56,18 @@ def explain(
     target: Targets = "predicted",
     method: Method | str | None = None,
     encoders: bool = False,
+    deleted: Deleted | None = None,
 ) -> Explanation | Explanations:
     """Explain a text, or a list of them in batches; a tuple in the list is a text that is already split into words.
 
     `pipeline`: a `Pipeline`, or the name or folder of one; for many calls it is faster to load it once.
 
-    `target`: a class by name or number, a list with one for every text, `"predicted"`, or `"all"`, which gives one explanation
-    per class for every text, in order. `encoders=True` also keeps the relevance of each direction of a bidirectional layer.
+    `target`: a class by name or number, `"predicted"`, `whence.contrast("positive", "rest")`, or a list with one of these for
+    every text; or `"all"`, which gives one explanation per class for every text, in order. `encoders=True` also keeps the
+    relevance of each direction of a bidirectional layer.
+
+    `deleted`: the numbers of a text's tokens that are deleted, or a list of such lists, one for every text. Their vectors are
+    set to zero, as in the paper's experiment; the text keeps its length.
 
         pipeline = whence.load("sst-bilstm")
         print(whence.explain(pipeline, "neither funny nor suspenseful"))
@@ -74,32 +83,60 @@ def explain(
     given: list[Text] = [texts] if isinstance(texts, str) else list(texts)
     wanted = _targets(pipeline, target, len(given))
     cuts = [cut(pipeline, text, name="the text" if single else f"text {n + 1}") for n, text in enumerate(given)]
+    gone = _deleted(deleted, cuts, single=single)
     found: list[list[Explanation]] = [[] for _ in given]
-    for rows, forward in batches(pipeline, cuts, size=BATCH):
+    for rows, forward in batches(pipeline, cuts, size=BATCH, deleted=gone):
         chosen = [wanted[n] for n in rows] if isinstance(wanted, list) else wanted
-        batch = _explained(pipeline, [cuts[n] for n in rows], forward, chosen, method, encoders=encoders)
+        own = [(cuts[n], gone[n]) for n in rows]
+        batch = _explained(pipeline, own, forward, chosen, method, encoders=encoders)
         for n, explanations in zip(rows, batch, strict=True):
             found[n] = explanations
     flat = [explanation for explanations in found for explanation in explanations]
     return flat[0] if single and wanted != "all" else Explanations(flat)
 
 
-def _targets(pipeline: Pipeline, target: Targets, count: int) -> str | int | list[int]:
-    """The target of all texts, or a list with that of each."""
+def _deleted(deleted: Deleted | None, cuts: Sequence[Cut], *, single: bool) -> list[list[int]]:
+    """The deleted tokens of every text, in order."""
+    if deleted is None:
+        return [[] for _ in cuts]
+    if not isinstance(deleted, Sequence) or isinstance(deleted, str):
+        raise InputError(f"deleted is a {type(deleted).__name__}; give the numbers of tokens, or a list of them for every text")
+    is_flat = single and not any(isinstance(each, Sequence) for each in deleted)
+    lists = cast(Sequence[Sequence[int]], [deleted] if is_flat else deleted)
+    if len(lists) != len(cuts):
+        raise InputError(
+            f"deleted has {len(lists)} lists for {len(cuts)} texts; give one for each, empty where none is deleted"
+        )
+    for n, (tokens, each) in enumerate(zip(lists, cuts, strict=True)):
+        if not isinstance(tokens, Sequence) or isinstance(tokens, str):
+            raise InputError(f"deleted[{n}] is a {type(tokens).__name__}; give a list of token numbers for every text")
+        for token in tokens:
+            if not isinstance(token, Integral) or isinstance(token, bool) or not 0 <= token < len(each.forms):
+                raise InputError(f"deleted[{n}] holds {token!r}; text {n + 1} has the tokens 0 to {len(each.forms) - 1}")
+    return [sorted({int(token) for token in tokens}) for tokens in lists]
+
+
+def _targets(pipeline: Pipeline, target: Targets, count: int) -> One | list[One]:
+    """The target of all texts, or a list with that of each; classes are numbers."""
     given = cast(object, getattr(target, "tolist", lambda: target)())  # NumPy's and PyTorch's numbers
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
-        return _target(pipeline, cast(str | int, given))
-    classes = cast(Sequence[str | int], given)
+        return _target(pipeline, cast(One, given))
+    classes = cast(Sequence[One], given)
     if len(classes) != count:
         raise TargetError(f"there are {len(classes)} targets for {count} texts; give one for each, or one for all")
     found = [_target(pipeline, each) for each in classes]
-    if not all(isinstance(each, int) for each in found):
-        raise TargetError('a list of targets names a class for every text; "predicted" and "all" stand alone')
-    return cast(list[int], found)
+    if "all" in found:
+        raise TargetError('a list of targets names one for every text; "all" stands alone')
+    return found
 
 
-def _target(pipeline: Pipeline, target: str | int) -> str | int:
-    """The target as an index, or "predicted", or "all"."""
+def _target(pipeline: Pipeline, target: One) -> One:
+    """The target as an index, or "predicted", or "all", or a contrast of these."""
+    if isinstance(target, Contrast):
+        one, other = (each if each == "rest" else _target(pipeline, cast(One, each)) for each in (target.one, target.other))
+        if "all" in (one, other):
+            raise TargetError(f'{target!r}: give two classes, or a class and "rest"; "all" stands alone')
+        return Contrast(cast(str | int, one), cast(str | int, other))
     if isinstance(target, Integral) and not isinstance(target, bool):
         target = int(target)
         if not 0 <= target < len(pipeline.classes):
@@ -118,23 +155,22 @@ def _target(pipeline: Pipeline, target: str | int) -> str | int:
 
 def _explained(
     pipeline: Pipeline,
-    texts: Sequence[Cut],
+    texts: Sequence[tuple[Cut, list[int]]],
     forward: Forward,
-    target: str | int | list[int],
+    target: One | list[One],
     method: Method,
     *,
     encoders: bool,
 ) -> list[list[Explanation]]:
-    """For every text of a batch its explanation, or one for every class."""
+    """For every text of a batch (with its deleted tokens) its explanation, or one for every class."""
     try:
-        result = ask(forward, Question(target, by_step=True), method)
+        result = ask(forward, Question(cast(Target, target), by_step=True), method)
     except (InputError, TargetError):
         scores_of(pipeline, forward)  # a module whose output is not finite scores is reported first
         raise
     output = forward.predict().output if result.output is None else result.output  # a method of the user's need not keep it
     scores = require_scores_of(pipeline, output, len(texts))
-    chosen = cast(list[int], scores.argmax(1).tolist()) if target == "predicted" else target
-    shares = _directions(method, forward, chosen, result) if encoders else []
+    shares = _directions(method, forward, cast(Target, target), result) if encoders else []
     numbers = cast(list[list[int]], forward.inputs.tensors[0].tolist())
     batch = Batch(
         scores.tolist(),
@@ -145,7 +181,8 @@ def _explained(
         method.settings(),
         tuple(map(str, result.choices)),
     )
-    return [_assembled(pipeline, text, numbers[n], batch, n, chosen, method) for n, text in enumerate(texts)]
+    each = target if isinstance(target, list) else [target] * len(texts)
+    return [_assembled(pipeline, text, numbers[n], batch, n, each[n], method) for n, text in enumerate(texts)]
 
 
 def _directions(method: Method, forward: Forward, target: Target, whole: Result) -> list[Result]:
@@ -172,14 +209,15 @@ class Batch(NamedTuple):
 
 
 def _assembled(
-    pipeline: Pipeline, cut_text: Cut, ids: Sequence[int], batch: Batch, row: int, target: str | int | list[int], method: Method
+    pipeline: Pipeline, cut_text: tuple[Cut, list[int]], ids: Sequence[int], batch: Batch, row: int, target: One, method: Method
 ) -> list[Explanation]:
-    (text, _, spans), classes, outputs = cut_text, pipeline.classes, batch.outputs[row]
-    is_all = target == "all"
-    chosen = list(range(len(classes))) if is_all else [target[row] if isinstance(target, list) else cast(int, target)]
+    ((text, _, spans), deleted), classes, outputs = cut_text, pipeline.classes, batch.outputs[row]
+    is_all, best = target == "all", outputs.index(max(outputs))
+    one, other = (target.one, target.other) if isinstance(target, Contrast) else (target, None)
+    chosen = list(range(len(classes))) if is_all else [best if one == "predicted" else cast(int, one)]
+    versus = "" if other is None else "rest" if other == "rest" else classes[best if other == "predicted" else cast(int, other)]
     shown = tuple(text[start:end] for start, end in spans)
     unknown = tuple(number == 0 for number in ids[: len(spans)])
-    predicted = classes[outputs.index(max(outputs))]
 
     def own(found: Numbers, k: int) -> Any:
         return found[k][row] if is_all else found[row]
@@ -191,8 +229,8 @@ def _assembled(
             spans=spans,
             unknown=unknown,
             relevance=tuple(own(batch.relevance, k)[: len(spans)]),
-            scores={**dict(zip(classes, outputs, strict=True)), classes[index]: own(batch.scores, k)},
-            predicted=predicted,
+            scores=dict(zip(classes, outputs, strict=True)) | ({} if versus else {classes[index]: own(batch.scores, k)}),
+            predicted=classes[best],
             target=classes[index],
             method={"name": method.name, **batch.settings},
             absorbed={name: own(amount, k) for name, amount in batch.absorbed.items()},
@@ -200,6 +238,9 @@ def _assembled(
             choices=batch.choices,
             is_signed=method.is_signed,
             encoders=tuple(tuple(own(share, k)[: len(spans)]) for share in batch.encoders),
+            versus=versus,
+            difference=own(batch.scores, k) if versus else None,
+            deleted=tuple(deleted),
         )
         for k, index in enumerate(chosen)
     ]

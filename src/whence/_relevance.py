@@ -46,8 +46,8 @@ def relevance(
     dimensions of their embedding in a last axis; `embedding` names the layer if the ids go into several.
 
     `target`: a class index or one per sample, `"predicted"`, `"all"` (a leading axis of classes), `(time step, class)` with
-    `"all"` for either, `whence.contrast(a, b)`, or a callable from the model's output to one score per sample; without one, the
-    model must give one score per sample.
+    `"all"` for either, `whence.contrast(a, b)` or `whence.contrast(a, "rest")`, or a callable from the model's output to one
+    score per sample; without one, the model must give one score per sample.
 
     `lengths`: the number of steps of each sample in a padded batch, without padding. Every sample is then explained as if it
     were alone: the model is called once for each length, with the samples of that length, unpadded, and their rows of `args`

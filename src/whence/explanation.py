@@ -14,6 +14,7 @@ class Explanation:
     """Which tokens of a text spoke for the target's score (positive) and which against it (negative).
 
     `spans` are the tokens' positions in `text`. With `encoders=True`, `encoders` holds the relevance through each direction.
+    If the target is explained versus another class or the rest, `difference` is the amount explained.
     """
 
     text: str
@@ -30,14 +31,23 @@ class Explanation:
     encoders: tuple[tuple[float, ...], ...] = ()
     choices: tuple[str, ...] = ()  # what had to be decided about the model, such as which factor of a product is the gate
     is_signed: bool = True  # whether relevance can speak against the target; that of sensitivity analysis cannot
+    versus: str = ""  # the class that the target is contrasted with, or "rest"
+    difference: float | None = None  # the score of the target minus that of `versus`
+    deleted: tuple[int, ...] = ()  # the tokens whose vectors were set to zero
 
     # How an explanation is displayed, as "text" and as "html"; filled by whence.render.display.
     displays: ClassVar[dict[str, Callable[["Explanation"], str]]] = {}
 
     @property
     def score(self) -> float:
-        """The score that was explained."""
-        return self.scores[self.target]
+        """The amount that was explained: the target's score, or its difference from what it is contrasted with."""
+        return self.scores[self.target] if self.difference is None else self.difference
+
+    @property
+    def question(self) -> str:
+        """What is explained, for people: "positive", "positive versus negative", "positive versus the rest"."""
+        other = "the rest" if self.versus == "rest" else self.versus
+        return f"{self.target} versus {other}" if other else self.target
 
     def pieces(self) -> Sequence[tuple[str, int | None]]:
         """The text in order, as the user wrote it: each token with its number, and what is between tokens with None."""
@@ -64,7 +74,13 @@ class Explanation:
             "method": dict(self.method),
             "absorbed": dict(self.absorbed),
             "model": self.model,
+            "score": self.score,
+            "unknown": list(self.unknown),
+            "spans": [list(span) for span in self.spans],
+            **({"versus": self.versus} if self.versus else {}),
+            **({"deleted": list(self.deleted)} if self.deleted else {}),
             **({"choices": list(self.choices)} if self.choices else {}),
+            **({"encoders": [list(each) for each in self.encoders]} if self.encoders else {}),
         }
 
     def __str__(self) -> str:

@@ -42,7 +42,10 @@ def test_json_has_its_keys_and_balances() -> None:
     done = run("explain", TEXT, "good", "--format", "json")
     assert done.returncode == 0, done.stderr
     first, second = (json.loads(line) for line in done.stdout.splitlines())
-    assert list(first) == ["text", "tokens", "relevance", "scores", "predicted", "target", "method", "absorbed", "model"]
+    assert list(first) == [
+        "text", "tokens", "relevance", "scores", "predicted", "target", "method", "absorbed", "model",
+        "score", "unknown", "spans",
+    ]  # fmt: skip
     assert first["text"] == TEXT
     assert first["method"]["name"] == "lrp"
     assert first["method"]["epsilon"] == 1e-3
@@ -50,6 +53,16 @@ def test_json_has_its_keys_and_balances() -> None:
     for found in (first, second):
         total = sum(found["relevance"]) + sum(found["absorbed"].values())
         assert total == pytest.approx(found["scores"][found["target"]], abs=1e-4)
+
+
+@pytest.mark.parametrize(("versus", "shown"), [("rest", "the rest"), ("negative", "negative"), ("1", "negative")])
+def test_a_class_versus_another(versus: str, shown: str) -> None:
+    line = run("explain", "not a waste of time", "--target", "positive", "--versus", versus, "--format", "json").stdout
+    found = json.loads(line)
+    assert (found["target"], found["versus"]) == ("positive", shown.removeprefix("the "))
+    assert sum(found["relevance"]) + sum(found["absorbed"].values()) == pytest.approx(found["score"], abs=1e-5)
+    text = run("explain", "not a waste of time", "--target", "positive", "--versus", versus).stdout
+    assert f"LRP (ε = 0.001, δ = 0) for positive versus {shown}, score {found['score']:+.3f}" in text
 
 
 def test_red_and_blue_words() -> None:

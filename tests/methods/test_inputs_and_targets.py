@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -394,7 +394,6 @@ def test_before_a_head_that_turns_the_sign_relevance_starts(head: nn.Module) -> 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, x: whence.relevance(m, x, target=whence.contrast(cast(Any, "predicted"), 0)), "give two classes by number"),
         (lambda m, x: whence.relevance(m, x, target=0, at=m), "at is a Sequential; give the name of a layer, such as at='0'"),
         (lambda m, x: whence.relevance(m, x, target=0, memory=True), "the model has none"),
     ],

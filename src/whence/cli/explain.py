@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +21,7 @@ from whence.render.formats import FORMATS, rendered
 if TYPE_CHECKING:
     from whence.explanation import Explanation
     from whence.methods.method import Method
+    from whence.methods.target import Contrast
 
     MethodName = str
     FormatName = str
@@ -52,6 +53,9 @@ def explain(
     ] = "sst-bilstm",
     method: Annotated[list[MethodName] | None, typer.Option(help="The method; may be given several times.")] = None,
     target: Annotated[str, typer.Option(help="A class by name or number, predicted, or all.")] = "predicted",
+    versus: Annotated[
+        str | None, typer.Option(help='A class, or "rest": what speaks for the target rather than for that.')
+    ] = None,
     epsilon: Annotated[float, typer.Option(help="LRP's stabiliser.")] = 1e-3,
     delta: Annotated[float, typer.Option(help="The fraction of the biases that LRP distributes to the inputs.")] = 0.0,
     product: Annotated[ProductName, typer.Option(help="LRP's rule for products with gates.")] = ProductName.all,
@@ -74,12 +78,22 @@ def explain(
     pipeline = pipeline_of(model)
     from whence._explain import explain as explain_texts
 
-    is_number = re.fullmatch(r"-?[0-9]{1,9}", target) is not None and target not in pipeline.classes
-    chosen = int(target) if is_number else target
+    chosen = _target(target, versus, pipeline.classes)
     by_method = [explain_texts(pipeline, given, target=chosen, method=each) for each in methods]
     per_text = len(by_method[0]) // len(given)
     groups = [[e for found in by_method for e in found[n * per_text : (n + 1) * per_text]] for n in range(len(given))]
     _print(groups, format, output)
+
+
+def _target(target: str, versus: str | None, classes: "Sequence[str]") -> "str | int | Contrast":
+    """The target that --target and --versus name."""
+    from whence.methods.target import contrast
+
+    def named(given: str) -> str | int:
+        is_number = re.fullmatch(r"-?[0-9]{1,9}", given) is not None and given not in classes
+        return int(given) if is_number else given
+
+    return named(target) if versus is None else contrast(named(target), named(versus))
 
 
 def _note_idle_settings(context: typer.Context, names: list[str], settings: list[str]) -> None:

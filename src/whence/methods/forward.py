@@ -76,6 +76,7 @@ class Forward:
     kwargs: Kwargs = field(default_factory=dict[str, object])
     embedding: str | None = None
     caller: Callable[[nn.Module, Any], object] | None = None
+    deleted: Tensor | None = None  # of the shape of the token ids, True where a token's vector is set to zero
 
     def run(self, leaf: Callable[[int, Tensor], Tensor], mode: Followed | None = None) -> Run:
         """Run the model once. `leaf` gets every explained tensor with its number, and returns what the model continues with.
@@ -117,7 +118,13 @@ class Forward:
     def ids_of(self, tensors: Sequence[Tensor], found: Callable[[int, Tensor], Tensor]) -> Ids | None:
         """An object that follows the token ids among the model's inputs; None if there are none."""
         ids, wanted = [None if tensor.is_floating_point() else tensor for tensor in tensors], self.table
-        return Ids(ids, found, wanted=wanted) if any(each is not None for each in ids) else None
+
+        def start(number: int, vectors: Tensor) -> Tensor:
+            if self.deleted is not None:
+                vectors = vectors.masked_fill(self.deleted[..., None], 0.0)
+            return found(number, vectors)
+
+        return Ids(ids, start, wanted=wanted) if any(each is not None for each in ids) else None
 
     @property
     def table(self) -> Tensor | None:

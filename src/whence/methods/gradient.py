@@ -20,6 +20,7 @@ from whence.methods.target import (
     INDEPENDENT,
     Selection,
     batch_axes,
+    is_against_rest,
     likeliest_first,
     mixed_samples,
     require_scores,
@@ -116,7 +117,7 @@ def gradients(forward: Forward, question: Question) -> Gradients:
         picks = None if callable(target) else target
         axes = batch_axes(scores, picks, inputs=tensors, time_first=is_time_first(forward.model))
         axis = _batch_axis(scores, axes, tensors, owners)
-        selection = select(scores, picks, batch_axis=axis)
+        selection = select(scores, picks, batch_axis=axis, before=_logarithms(scores) if is_against_rest(picks) else None)
         rows = [_derivative((mask * scores).sum(), tensors) for mask in selection.mask]
         found = [torch.stack(each) for each in zip(*rows, strict=True)]
         if not all(math.isfinite(each.sum().item()) or bool(each.isfinite().all()) for each in found):
@@ -130,6 +131,14 @@ def gradients(forward: Forward, question: Question) -> Gradients:
     explained = selection._replace(target=target) if callable(target) else selection
     whole = None if callable(target) else scores.detach()
     return Gradients(found, tensors, selection.scores(scores).detach(), explained, whole)
+
+
+def _logarithms(output: Tensor) -> Tensor:
+    """Numbers whose softmax gives the probabilities of the classes: the output, or its logarithms if it holds probabilities."""
+    output = output.detach()
+    if output.dim() and bool((output >= 0).all() and ((output.sum(-1) - 1).abs() < 1e-3).all()):
+        return output.clamp(min=torch.finfo(output.dtype).tiny).log()
+    return output
 
 
 def _derivative(total: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:

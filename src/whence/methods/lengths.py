@@ -13,7 +13,7 @@ from whence.errors import InputError, NoRuleError, TargetError
 from whence.methods.forward import Forward, require_finite
 from whence.methods.lrp import input_axis
 from whence.methods.method import Method, Question, is_time_first
-from whence.methods.target import Target
+from whence.methods.target import Contrast, Index, Target, is_mixed
 from whence.result import Result
 from whence.trees import floats_of, mapped
 
@@ -173,8 +173,11 @@ def _cut_time(thing: Tensor, size: int, padding: Padding) -> Tensor:
 def _cut_target(target: Target, rows: Tensor, padding: Padding) -> Target:
     if isinstance(target, (str, tuple)) or not isinstance(target, (Sequence, Tensor, np.ndarray)):
         return cast(Target, target)
+    if is_mixed(cast(Target, target)) and len(cast(Sequence[object], target)) == padding.samples:
+        each = cast(Sequence[Index | str | Contrast], target)
+        return [each[n] for n in cast(list[int], rows.tolist())]
     try:
-        given = torch.as_tensor(target, device="cpu")
+        given = torch.as_tensor(cast(object, target), device="cpu")
     except (TypeError, ValueError, RuntimeError):
         raise TargetError(f"target {target!r} is not known; use a class index or one per sample") from None
     if given.dim() == 1 and len(given) != padding.samples:

@@ -32,6 +32,7 @@ from whence.methods.target import (
     Selection,
     Target,
     batch_axes,
+    is_against_rest,
     likeliest_first,
     mixed_samples,
     require_scores,
@@ -159,6 +160,18 @@ def _scores_of(output: Tensor, start: Start) -> Tensor:
     return values[0].tensor if len(values) == 1 and start.ends and values[0].tensor.shape == output.shape else output
 
 
+def _before_end(recorder: Recorder, value: Value, output: Tensor) -> Tensor:
+    """The scores of all classes before the function that ends the model, for their probabilities."""
+    start = starts_of(recorder.trace, value, torch.ones_like(output)[None])
+    found = _scores_of(output, start)
+    if start.ends and found is output:
+        raise TargetError(
+            f"the scores before the {start.ends[0].name} that ends the model are not one tensor like its output, so there are "
+            'no probabilities for contrast(a, "rest"); let the model return its scores, or use contrast(a, b)'
+        )
+    return found
+
+
 def _middle(outputs: Sequence[object], back: BackwardPass, selection: Selection) -> object:
     """The relevance of a layer's output, in the same form; for several calls a tuple."""
 
@@ -284,10 +297,11 @@ class LRP(Method):
             raise TargetError(INDEPENDENT)
         picks = None if callable(target) else target
         axes = batch_axes(scores, picks, inputs=leaves, time_first=is_time_first(forward.model))
+        before_end = _before_end(recorder, value, scores) if is_against_rest(picks) else None
         for axis in likeliest_first(axes, scores):
             is_wrong = False
             try:
-                selection = select(scores, picks, batch_axis=axis)
+                selection = select(scores, picks, batch_axis=axis, before=before_end)
             except TargetError:  # it counts only if the samples do lie along this axis
                 selection, is_wrong = Selection(torch.ones_like(scores)[None], axis, picks), True
             start = starts_of(recorder.trace, value, selection.mask)
@@ -327,7 +341,8 @@ class LRP(Method):
                 owners = owners_by_derivative(again, inputs, axis, record.owners)
             if owners is None:
                 continue
-            selection = select(scores, picks, batch_axis=axis)
+            before_end = _before_end(record.recorder, value, scores) if is_against_rest(picks) else None
+            selection = select(scores, picks, batch_axis=axis, before=before_end)
             start = starts_of(trace, value, selection.mask)
             required = required_steps(trace, start.masks.keys(), is_strict=self.strict)
             try:

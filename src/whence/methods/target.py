@@ -12,10 +12,24 @@ from torch import Tensor
 from whence.errors import InputError, TargetError
 
 Index = int | np.integer[Any]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A target: what speaks for one class rather than another, or rather than all the rest (see `contrast`)."""
+
+    one: Index | str
+    other: Index | str
+
+    def __repr__(self) -> str:
+        return f"contrast({self.one!r}, {self.other!r})"
+
+
 Target = (
     Index
     | str
-    | Sequence[Index]
+    | Contrast
+    | Sequence[Index | str | Contrast]
     | Tensor
     | NDArray[np.integer[Any]]
     | tuple[Index | str, Index | str]
@@ -30,14 +44,14 @@ INDEPENDENT = "the score does not depend on the inputs, so there is nothing to e
 class Selection(NamedTuple):
     """The explained scores: one mask over the output per target (K), and the output's batch axis."""
 
-    mask: Tensor  # (K, *shape of the output), 1 at the scores explained
+    mask: Tensor  # (K, *shape of the output), the weight of every score in what is explained: 1 for a single one
     batch_axis: int | None  # None for an unbatched input
     target: Target
     lead: tuple[int, ...] = ()  # the axes of several targets: classes, steps, or steps and classes; K is their product
 
     def scores(self, output: Tensor) -> Tensor:
         """The explained scores (K, B), or (K, 1) when unbatched."""
-        picked = torch.where(self.mask != 0, output, torch.zeros_like(output))
+        picked = torch.where(self.mask != 0, self.mask * output, torch.zeros_like(output))
         if self.batch_axis is None:
             return picked.reshape(len(picked), -1).sum(1, keepdim=True)
         return picked.movedim(self.batch_axis + 1, 1).reshape(len(picked), output.shape[self.batch_axis], -1).sum(-1)
@@ -51,27 +65,31 @@ class Selection(NamedTuple):
         return amount.reshape((*self.lead, *amount.shape[1:]))
 
 
-@dataclass(frozen=True)
-class Contrast:
-    """A target: the score of one class minus that of another, to explain what speaks for the one rather than the other."""
+def contrast(one: Index | str, other: Index | str) -> Contrast:
+    """A target: what speaks for a class `one` rather than for `other`, which is a class or "rest".
 
-    one: int
-    other: int
+        contrast(a, b)         score_a − score_b
+        contrast(a, "rest")    score_a − Σ_c p_c score_c,    p = softmax(scores), held constant
 
-    def __call__(self, output: Tensor) -> Tensor:
-        """One number per sample."""
-        if not isinstance(output, Tensor) or output.dim() == 0:
-            raise TargetError(f"the model returned {describe(output)}; a contrast needs scores of shape (samples, classes)")
-        for index in (self.one, self.other):
-            _require_index(index, output.shape[-1], "target", "scores per sample", "targets")
-        return output[..., self.one] - output[..., self.other]
-
-
-def contrast(one: int, other: int) -> Contrast:
-    """A target: the score of class `one` minus that of class `other`."""
-    if not all(isinstance(each, (int, np.integer)) and not isinstance(each, bool) for each in (one, other)):
-        raise TargetError(f"contrast({one!r}, {other!r}): give two classes by number, or a callable for anything else")
+    Either class may be "predicted"; in `explain`, classes may be given by name. Relevance is linear in what it starts from, so
+    a contrast costs no more than one class.
+    """
+    if not all(isinstance(each, (int, np.integer, str)) and not isinstance(each, bool) for each in (one, other)):
+        raise TargetError(f'contrast({one!r}, {other!r}): give two classes, or a class and "rest"')
+    if one == "rest":
+        raise TargetError(f'contrast("rest", {other!r}): "rest" comes second; give contrast(a, "rest") for a class a')
     return Contrast(one, other)
+
+
+def is_against_rest(target: Target) -> bool:
+    """Whether a target, or that of any sample, is explained against the rest."""
+    each = cast(Sequence[object], target) if isinstance(target, list) else [target]
+    return any(isinstance(one, Contrast) and one.other == "rest" for one in each)
+
+
+def is_mixed(target: Target) -> bool:
+    """Whether a target is a list that holds more than the classes' numbers."""
+    return isinstance(target, list) and any(isinstance(each, (str, Contrast)) for each in cast(list[object], target))
 
 
 def describe(output: object) -> str:
@@ -133,8 +151,11 @@ def mixed_samples(output: Tensor, axes: Sequence[int | None], inputs: Sequence[T
     )
 
 
-def select(output: Tensor, target: Target, *, batch_axis: int | None) -> Selection:
-    """The scores that `target` selects from an output whose samples lie along `batch_axis`."""
+def select(output: Tensor, target: Target, *, batch_axis: int | None, before: Tensor | None = None) -> Selection:
+    """The scores that `target` selects from an output whose samples lie along `batch_axis`.
+
+    `before`: the scores whose softmax weights the rest in `contrast(a, "rest")`, where the output itself is not these.
+    """
     classes = output.shape[-1] if output.dim() > (batch_axis is not None) else 1
     per_sample = output.dim() - (batch_axis is not None)  # the number of axes of one sample's output
     samples = 1 if batch_axis is None else output.shape[batch_axis]
@@ -150,6 +171,10 @@ def select(output: Tensor, target: Target, *, batch_axis: int | None) -> Selecti
             raise TargetError(f"the model gave {classes} scores per sample; say which to explain with target=0 … {classes - 1}")
         target = 0
     scores = output.reshape(samples, classes)
+    if isinstance(target, Contrast) or is_mixed(target):
+        each = [target] * samples if isinstance(target, Contrast) else cast(list[object], target)
+        weights = _weights(each, scores, scores if before is None else before.reshape(samples, classes))
+        return Selection(weights.reshape(1, *output.shape), batch_axis, target)
     if isinstance(target, str):
         if target == "all":
             mask = torch.eye(classes, dtype=output.dtype, device=output.device)[:, None].expand(classes, samples, classes)
@@ -164,6 +189,35 @@ def select(output: Tensor, target: Target, *, batch_axis: int | None) -> Selecti
     mask = torch.zeros_like(scores).scatter(1, index[:, None], 1.0).reshape(1, *output.shape)
     one_for_all = not isinstance(target, str) and torch.as_tensor(target, device="cpu").dim() == 0
     return Selection(mask, batch_axis, int(index[0]) if one_for_all or batch_axis is None else index)
+
+
+def _weights(targets: Sequence[object], scores: Tensor, before: Tensor) -> Tensor:
+    """The weight of every score (B, C) in what is explained: 1 for each sample's class, minus those it is contrasted with."""
+    samples, classes = scores.shape
+    if len(targets) != samples:
+        raise TargetError(f"target names {len(targets)} classes for {samples} samples; give one for all or one for each")
+    predicted = cast(list[int], scores.argmax(-1).tolist())
+
+    def index(given: object, row: int) -> int:
+        if given == "predicted":
+            return predicted[row]
+        if isinstance(given, str):
+            raise TargetError(
+                f'target names the class {given!r}; here classes are numbers, or "predicted"; explain takes names'
+            )
+        return int(_indices(given, 1, classes)[0])
+
+    weights = torch.zeros_like(scores)
+    for row, target in enumerate(targets):
+        one = target.one if isinstance(target, Contrast) else target
+        weights[row, index(one, row)] += 1
+        if isinstance(target, Contrast) and target.other != "rest":
+            weights[row, index(target.other, row)] -= 1
+    against = [row for row, target in enumerate(targets) if isinstance(target, Contrast) and target.other == "rest"]
+    if against and classes == 1:
+        raise TargetError('the model gave 1 score per sample, so there is no rest; contrast(a, "rest") needs at least 2')
+    weights[against] -= before[against].softmax(-1)
+    return weights
 
 
 def _indices(target: object, samples: int, classes: int) -> Tensor:

@@ -14,6 +14,7 @@ STYLE = """
 .whence .t { border-radius: .2em; padding: .12em .05em; }
 .whence .u { text-decoration: underline dotted; }
 .whence .s { color: white; }
+.whence .d { text-decoration: line-through; }
 .whence .head, .whence .legend { font-size: .85em; opacity: .85; }
 .whence .head + .head { margin-top: .8em; }
 .whence.whence .scores { border-collapse: collapse; margin: .3em 0 .6em; font-size: .9em; line-height: 1.5; color: inherit; }
@@ -38,7 +39,7 @@ PAGE = """
 
 def fragment(explanation: Explanation) -> str:
     """One explanation as HTML, without a page around it and without style."""
-    head = f"{_safe(method_label(explanation))} for <b>{_safe(explanation.target)}</b>, score {explanation.score:+.3f}"
+    head = f"{_safe(method_label(explanation))} for <b>{_safe(explanation.question)}</b>, score {explanation.score:+.3f}"
     sums = ""
     if explanation.absorbed:
         words, rest = sum(explanation.relevance), sum(explanation.absorbed.values())
@@ -63,7 +64,7 @@ def notebook_list(explanations: Explanations) -> str:
 
 
 def _row(explanation: Explanation, is_first: bool, has_method: bool) -> str:
-    label = explanation.target + (f", {method_label(explanation)}" if has_method else "")
+    label = explanation.question + (f", {method_label(explanation)}" if has_method else "")
     cells = f'<td class="head">{_safe(label)}</td><td class="head n">{explanation.score:+.3f}</td>'
     text = f'<td><div class="text" dir="auto">{_heatmap(explanation)}</div></td>'
     return f'<tr class="{"f" if is_first else ""}">{cells}{text}</tr>'
@@ -101,8 +102,9 @@ def _heatmap(explanation: Explanation) -> str:
             continue
         shade = strong[number]
         red, green, blue = shade.full
-        kinds = "t" + (" s" if shade.letters == "white" else "") + (" u" if explanation.unknown[number] else "")
-        note = f"{explanation.relevance[number]:+.4f}" + (", not in the vocabulary" if explanation.unknown[number] else "")
+        is_unknown, is_deleted = explanation.unknown[number], number in explanation.deleted
+        kinds = "t" + " s" * (shade.letters == "white") + " u" * is_unknown + " d" * is_deleted
+        note = f"{explanation.relevance[number]:+.4f}" + ", not in the vocabulary" * is_unknown + ", deleted" * is_deleted
         colour = f"background:rgba({red},{green},{blue},{shade.strength:.3f})"
         parts.append(f'<span class="{kinds}" style="{colour}" title="{note}">{_safe(piece)}</span>')
     return "".join(parts)

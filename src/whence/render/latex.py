@@ -61,7 +61,7 @@ def latex(explanations: Sequence[Explanation]) -> str:
 
 def _paragraph(explanation: Explanation) -> str:
     strong = shades(explanation)
-    label = f"{method_label(explanation)} for {explanation.target}, score {explanation.score:+.3f}"
+    label = f"{method_label(explanation)} for {explanation.question}, score {explanation.score:+.3f}"
     parts = [f"{{\\small {escaped(label)}}}\\\\[2pt]\n"]
     for piece, number in explanation.pieces():
         if number is None:

@@ -41,7 +41,7 @@ def svg(explanation: Explanation) -> str:
                 boxes.append(_text(part, row, column, "black"))
             column += width
     height = (row + 2) * LINE + 12
-    label = f"{method_label(explanation)} for {explanation.target}, score {explanation.score:+.3f}"
+    label = f"{method_label(explanation)} for {explanation.question}, score {explanation.score:+.3f}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{COLUMNS * ADVANCE + 24:.0f}" height="{height}" '
         f'font-family="monospace" font-size="{SIZE}" role="img" aria-label={quoteattr(_legal(label))}>'
@@ -70,9 +70,9 @@ def _columns(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _text(part: str, row: int, column: int, colour: str, *, underlined: bool = False) -> str:
+def _text(part: str, row: int, column: int, colour: str, *, lines: str = "") -> str:
     x, y = 12 + column * ADVANCE, (row + 2) * LINE
-    line = ' text-decoration="underline"' if underlined else ""
+    line = f' text-decoration="{lines}"' if lines else ""
     return f'<text x="{x:.1f}" y="{y}" fill="{colour}"{line} xml:space="preserve">{escape(part)}</text>'
 
 
@@ -80,5 +80,6 @@ def _token(explanation: Explanation, number: int, part: str, shade: Shade, row: 
     x, y = 12 + column * ADVANCE, (row + 2) * LINE - 20
     box = f'<rect x="{x:.1f}" y="{y}" width="{width * ADVANCE:.1f}" height="26" rx="3" fill="{hexadecimal(shade.mixed())}"/>'
     note = f"<title>{explanation.relevance[number]:+.4f}</title>"
-    text = _text(part, row, column, shade.letters, underlined=explanation.unknown[number])
+    lines = " ".join(["underline"] * explanation.unknown[number] + ["line-through"] * (number in explanation.deleted))
+    text = _text(part, row, column, shade.letters, lines=lines)
     return f"<g>{note}{box}{text}</g>"

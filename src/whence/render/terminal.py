@@ -63,7 +63,7 @@ def print_on(console: Console, explanations: Sequence[Explanation]) -> None:
     first, palette = explanations[0], palette_of(console)
     for explanation in explanations:
         head = Text(f"{method_label(explanation)} for ", style="dim")
-        head.append(one_line(explanation.target), style="bold")
+        head.append(one_line(explanation.question), style="bold")
         head.append(f", score {explanation.score:+.3f}")
         console.print(head)
         console.print(heatmap(explanation, palette))
@@ -87,7 +87,7 @@ def print_list_on(console: Console, explanations: Explanations) -> None:
         if n and len(groups) < len(shown):
             table.add_row()
         for explanation in group:
-            label = one_line(explanation.target) + (f", {method_label(explanation)}" if len(methods) > 1 else "")
+            label = one_line(explanation.question) + (f", {method_label(explanation)}" if len(methods) > 1 else "")
             table.add_row(Text(label), f"{explanation.score:+.3f}", heatmap(explanation, palette))
     console.print(table)
     if rest > 0:
@@ -111,13 +111,17 @@ def heatmap(explanation: Explanation, palette: Palette) -> Text:
         if number is None:
             line.append(shown)
             continue
-        shade = strong[number]
+        shade, is_deleted = strong[number], number in explanation.deleted
         if palette == "signs":
             sign = "" if shade.strength < 0.15 else ("+" if shade.is_for else "-") * (1 + (shade.strength > 0.5))
             shown = f"[{sign}{shown}]" if sign else shown
+            shown = f"~{shown}~" if is_deleted else shown
             line.append(shown + ("°" if explanation.unknown[number] else ""))
             continue
-        line.append(shown, style=_style(shade, palette) + Style(underline=explanation.unknown[number] or None))
+        line.append(
+            shown,
+            style=_style(shade, palette) + Style(underline=explanation.unknown[number] or None, strike=is_deleted or None),
+        )
     return line
 
 
@@ -170,7 +174,7 @@ def _sums(explanations: Sequence[Explanation]) -> Text:
     for explanation in explanations:
         if explanation.absorbed:
             words, rest = sum(explanation.relevance), sum(explanation.absorbed.values())
-            which = f"{one_line(explanation.target)}: " if len(explanations) > 1 else ""
+            which = f"{one_line(explanation.question)}: " if len(explanations) > 1 else ""
             lines.append(
                 f"\n{which}relevance {words:+.3f} + absorbed {rest:+.3f} = score {explanation.score:+.3f}", style="dim"
             )
