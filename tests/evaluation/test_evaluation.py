@@ -200,7 +200,7 @@ def test_texts_that_are_cut_already_and_a_target_for_each() -> None:
     ("texts", "target", "message"),
     [
         ([("a",), ("b",)], [0], r"there are 1 targets for 2 texts; give one for each, or one for all"),
-        ([("a",)], ["predicted"], r"a list of targets names a class for every text"),
+        ([("a",)], ["all"], r"a list of targets names one for every text"),
         ([("a", 3)], 0, r"text 1 is a tuple; give a string, or a tuple of words"),
         ([()], 0, r"text 1 is empty"),
     ],
