@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import whence
 from whence.evaluation.bootstrap import mean_band
-from whence.evaluation.deletion import deletion_curve, deletion_order, predictions_without, random_orders
+from whence.evaluation.deletion import deletion_curve, deletion_order, predictions_without, random_orders, scores_without
 from whence.evaluation.position import distribution, portions, relevance_by_interval
 from whence.evaluation.ranking import distinct, ranked_words
 from whence.evaluation.words import by_word, word_groups
@@ -208,3 +208,35 @@ def test_texts_that_are_cut_already_and_a_target_for_each() -> None:
 def test_what_cannot_be_explained_is_said(texts: list[tuple[str, ...]], target: Any, message: str) -> None:
     with pytest.raises(whence.WhenceError, match=message):
         whence.explain(BAG, texts, target=target)
+
+
+def test_scores_without_words_are_those_of_the_words_that_are_left() -> None:
+    text, orders = "a b c d e", [[4, 0, 2, 1, 3], [1, 3, 0, 4, 2]]
+    found = scores_without(BAG, text, orders, steps=5)
+    assert found.shape == (2, 6, 3)
+    for k, order in enumerate(orders):
+        for step in range(5):
+            left = " ".join(word for n, word in enumerate(text.split()) if n not in order[:step])
+            assert found[k, step] == pytest.approx(list(whence.explain(BAG, left).scores.values()), abs=1e-6)
+    assert (found[:, 5] == 0).all()
+    assert (found[0, :4].argmax(-1) == predictions_without(BAG, [text], orders[:1], steps=3)[0]).all()
+
+
+def test_scores_without_words_of_a_long_text_come_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = random_orders([5, 5, 5], seed=1)
+    whole = scores_without(BAG, "a b c d e", orders, steps=5)
+    monkeypatch.setattr("whence.evaluation.deletion.TOKENS", 12)  # two rows of five words
+    assert scores_without(BAG, "a b c d e", orders, steps=5) == pytest.approx(whole, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("orders", "steps", "match"),
+    [
+        ([[0, 1]], 1, "2 words of a text of 3"),
+        ([[0, 1, 1]], 1, "each of them once"),
+        ([[0, 1, 2]], 4, "steps is 4; a text of 3"),
+    ],
+)
+def test_orders_that_do_not_fit_the_text(orders: list[list[int]], steps: int, match: str) -> None:
+    with pytest.raises(whence.InputError, match=match):
+        scores_without(BAG, "a b c", orders, steps=steps)

@@ -16,6 +16,7 @@ from whence.cli.explain import explain
 from whence.cli.inspect import inspect
 from whence.cli.models import models
 from whence.cli.paper import paper
+from whence.cli.serve import serve
 from whence.cli.streams import drop_output, fill_closed_streams
 from whence.cli.train import train
 from whence.errors import DataError, InputError, ModelError, TargetError, WhenceError
@@ -29,6 +30,7 @@ app.command()(explain)
 app.command()(inspect)
 app.command()(paper)
 app.command()(train)
+app.command()(serve)
 app.command()(models)
 app.command()(bench)
 app.command()(doctor)

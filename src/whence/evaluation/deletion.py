@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from whence._batches import Text, batches, cut, require_scores_of, scores_of
+from whence._batches import TOKENS, Text, batches, cut, require_scores_of, scores_of
 from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.models.pipeline import Pipeline
@@ -49,6 +49,30 @@ def predictions_without(
                     embedded[k, list(words[n][word]) if words is not None else word] = 0
             found[rows, step] = scores_of(pipeline, forward, embedded).argmax(-1).cpu().numpy()
     return found
+
+
+def scores_without(pipeline: Pipeline, text: Text, orders: Sequence[Sequence[int]], *, steps: int) -> NDArray[np.float32]:
+    """The scores of one text with the first 0, 1, … `steps` words of each order deleted (orders, steps + 1, classes).
+
+    A word is deleted by setting its embedding to zero. The orders and steps are the rows of a few large batches.
+    """
+    whole = cut(pipeline, text)
+    length = len(whole.forms)
+    for order in orders:
+        if sorted(order) != list(range(length)):
+            raise InputError(f"an order has {len(order)} words of a text of {length}; it must name each of them once")
+    if not 0 <= steps <= length:
+        raise InputError(f"steps is {steps}; a text of {length} words has 0 to {length}")
+    gone = np.argsort(np.asarray(orders), axis=1)[:, None, :] < np.arange(steps + 1)[None, :, None]  # (orders, steps + 1, T)
+    rows, size = gone.reshape(-1, length), max(1, TOKENS // length)
+    found: list[NDArray[np.float32]] = []
+    for start in range(0, len(rows), size):
+        part = torch.from_numpy(rows[start : start + size])
+        for _, forward in batches(pipeline, [whole] * len(part), size=len(part)):
+            embedded = forward.predict().tensors[0]
+            embedded[part.to(embedded.device)] = 0
+            found.append(scores_of(pipeline, forward, embedded).float().cpu().numpy())
+    return np.concatenate(found).reshape(len(orders), steps + 1, len(pipeline.classes))
 
 
 def deletion_curve(

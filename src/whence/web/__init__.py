@@ -1,0 +1,1 @@
+"""`whence serve`: the service behind the page. It needs the extra `web`."""
