@@ -1,4 +1,4 @@
-"""From a request that was checked to its answer: which lane it goes to, what it runs there, and the JSON that comes back."""
+"""From a request that was checked to its answer: which lane it goes to, what runs there, and what comes back."""
 
 import json
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from whence.web.lanes import Job, Lane
 from whence.web.metrics import Metrics
 from whence.web.offered import EXAMPLES, Offered, described_methods
 from whence.web.refusal import Refusal
-from whence.web.requests import Ask, DeletionRequest, ExplainRequest, RenderRequest, SeriesRequest
+from whence.web.requests import Ask, DeletionRequest, ExplainRequest, RenderRequest, SeriesRequest, TextAsk
 
 ORDERS = 10  # random orders beside the one by relevance
 READ = 2**18  # tokens that a deletion curve may read; for a long text it ends earlier
@@ -38,12 +38,19 @@ class Key(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """What one request asks `explain` for."""
+    """What one request wants to know about its texts."""
 
-    pipeline: Pipeline
+    offered: Offered
     key: Key
-    texts: list[str]
-    targets: list[int | str]
+    texts: Sequence[str]
+    target: int | str
+    format: str | None = None  # of the document; None for the service's own JSON
+    steps: int | None = None  # of a deletion curve
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The model; it is loaded here, in a lane's thread, when nobody has used it yet."""
+        return self.offered.pipeline(self.key.model)
 
 
 class Answers:
@@ -72,50 +79,43 @@ class Answers:
         return encoded(found)
 
     async def explain(self, asked: ExplainRequest) -> bytes:
-        """The explanations of the texts as JSON."""
-        return await self._ask(asked, explained_as_json)
-
-    async def render(self, asked: RenderRequest) -> bytes:
-        """The explanations of the texts as a document."""
-        found: Explanations = await self._ask(asked, explained)
-        per_text = len(found) // len(asked.texts)
-        groups = [found[n * per_text : (n + 1) * per_text] for n in range(len(asked.texts))]
-        return rendered(groups, asked.format).encode("utf-8", errors="replace")
+        """The explanations of texts, as JSON or as a document."""
+        wanted, size = self._wanted(asked, asked.texts)
+        if asked.deleted is not None:
+            raise Refusal(422, "deleted is not there yet")
+        wanted = wanted._replace(format=asked.format if isinstance(asked, RenderRequest) else None)
+        if wanted.format == "svg" and (len(asked.texts) > 1 or wanted.key.is_all):
+            raise Refusal(422, "an SVG image shows one explanation; ask for html, or for one text and one class")
+        return await _result(self.quick if size <= QUICK else self.slow, Job(explained, wanted.key, size, wanted))
 
     async def deletion(self, asked: DeletionRequest) -> bytes:
         """How the prediction changes as words are deleted."""
-        name = self.offered.require(asked.model)
-        size = _size(asked.text, 0, self.offered.reads_characters(name))
-        target = _target(self.offered.classes(name), asked.target, name)
-        if target == "all":
+        wanted, size = self._wanted(asked, [asked.text])
+        if wanted.key.is_all:
             raise Refusal(422, 'target is "all"; a deletion curve is about one class: give its name, or "predicted"')
-        if asked.versus is not None:
-            raise Refusal(422, "versus is not there yet")
-        key = Key(name, _method(asked), encoders=False, is_all=False)
-        wanted = Texts(self.offered.pipeline(name), key, [asked.text], [target])
-        return await self._found(self.slow, Job(lambda jobs: [deleted(jobs[0].asked, asked.steps)], object(), size, wanted))
+        return await _result(self.slow, Job(curve, object(), size, wanted._replace(steps=asked.steps)))
 
     async def series(self, asked: SeriesRequest) -> bytes:
         """The explanation of a series."""
         raise Refusal(404, "there is no series model")
 
-    async def _ask(self, asked: ExplainRequest, run: Any) -> Any:
+    def _wanted(self, asked: TextAsk, texts: Sequence[str]) -> tuple[Texts, int]:
+        """What a request asks for, and about how many tokens it has."""
         name = self.offered.require(asked.model)
         by_character = self.offered.reads_characters(name)
-        sizes = [_size(text, n, by_character) for n, text in enumerate(asked.texts)]
-        if asked.versus is not None or asked.deleted is not None:
-            raise Refusal(422, "versus and deleted are not there yet")
+        size = sum(_size(text, n, by_character) for n, text in enumerate(texts))
+        if asked.versus is not None:
+            raise Refusal(422, "versus is not there yet")
         target = _target(self.offered.classes(name), asked.target, name)
-        key = Key(name, _method(asked), asked.encoders, target == "all")
-        wanted = Texts(self.offered.pipeline(name), key, asked.texts, [target] * len(asked.texts))
-        lane = self.quick if sum(sizes) <= QUICK else self.slow
-        return await self._found(lane, Job(run, key, sum(sizes), wanted))
+        key = Key(name, _method(asked), isinstance(asked, ExplainRequest) and asked.encoders, target == "all")
+        return Texts(self.offered, key, texts, target), size
 
-    async def _found(self, lane: Lane, job: Job) -> Any:
-        try:
-            return await lane.result(job)
-        except WhenceError as error:
-            raise Refusal(422, str(error)) from None
+
+async def _result(lane: Lane, job: Job) -> bytes:
+    try:
+        return await lane.result(job)
+    except WhenceError as error:
+        raise Refusal(422, str(error)) from None
 
 
 def encoded(found: object) -> bytes:
@@ -123,37 +123,43 @@ def encoded(found: object) -> bytes:
     return json.dumps(found, allow_nan=False).encode()
 
 
-def explained(jobs: Sequence[Job]) -> list[Explanations]:
-    """The explanations of every job, from one call of `explain`."""
+def explained(jobs: Sequence[Job]) -> list[bytes]:
+    """The answer to every job, from one call of `explain`."""
     asked: list[Texts] = [job.asked for job in jobs]
-    first = asked[0]
+    pipeline, key = asked[0].pipeline, asked[0].key
     for each in asked:
         for n, text in enumerate(each.texts):
-            _require_length(each.pipeline, text, n)
+            _require_length(pipeline, text, n)
     texts = [text for each in asked for text in each.texts]
-    targets = [target for each in asked for target in each.targets]
+    targets = [each.target for each in asked for _ in each.texts]
     target: Any = targets[0] if len(set(targets)) == 1 else targets
-    found = explain(first.pipeline, texts, target=target, method=first.key.method, encoders=first.key.encoders)
+    found = explain(pipeline, texts, target=target, method=key.method, encoders=key.encoders)
     per_text = len(found) // len(texts)
-    parts: list[Explanations] = []
+    answers: list[bytes] = []
     start = 0
     for each in asked:
         end = start + per_text * len(each.texts)
-        parts.append(found[start:end])
+        answers.append(_written(found[start:end], each, per_text))
         start = end
-    return parts
+    return answers
 
 
-def explained_as_json(jobs: Sequence[Job]) -> list[bytes]:
-    """As `explained`, written as JSON."""
-    return [encoded({"explanations": [_plain(each) for each in found]}) for found in explained(jobs)]
+def _written(found: Explanations, asked: Texts, per_text: int) -> bytes:
+    if asked.format is None:
+        return encoded({"explanations": [_plain(each) for each in found]})
+    groups = [found[n : n + per_text] for n in range(0, len(found), per_text)]
+    return rendered(groups, asked.format).encode("utf-8", errors="replace")
 
 
-def deleted(asked: Texts, steps: int | None) -> bytes:
+def curve(jobs: Sequence[Job]) -> list[bytes]:
     """How the target's probability changes as the words are deleted by relevance, and in random orders."""
-    (text,), pipeline = asked.texts, asked.pipeline
+    return [_curve(job.asked) for job in jobs]
+
+
+def _curve(asked: Texts) -> bytes:
+    (text,), pipeline, steps = asked.texts, asked.pipeline, asked.steps
     _require_length(pipeline, text, 0)
-    explanation = explain(pipeline, text, target=asked.targets[0], method=asked.key.method)
+    explanation = explain(pipeline, text, target=asked.target, method=asked.key.method)
     count = len(explanation.tokens)
     last = min(count if steps is None else steps, count, max(1, READ // (count * (1 + ORDERS))))
     orders = [deletion_order(explanation, "decreasing"), *random_orders([count] * ORDERS, seed=0)]

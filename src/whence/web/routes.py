@@ -54,7 +54,7 @@ async def _explain(service: Service, asked: requests.ExplainRequest) -> Response
 async def _render(service: Service, asked: requests.RenderRequest) -> Response:
     media, suffix = DOCUMENTS[asked.format]
     named = {"Content-Disposition": f'attachment; filename="explanation.{suffix}"'}
-    return Response(await service.answers.render(asked), headers=named, media_type=media)
+    return Response(await service.answers.explain(asked), headers=named, media_type=media)
 
 
 async def _deletion(service: Service, asked: requests.DeletionRequest) -> Response:
