@@ -17,11 +17,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, TypeVar, cast
 
+Found = TypeVar("Found")
 WORDS = (
     "the film is a rather dull and overlong affair that never quite finds its way despite good cast in story plot "
     "funny moving charming not without laughs director camera music script slow bright dark love war child house"
@@ -50,11 +51,11 @@ def quantile(times: Sequence[float], share: float) -> float:
     return times[min(len(times) - 1, int(share * len(times)))] if times else float("nan")
 
 
-def request(text: str) -> bytes:
-    """A POST of one text."""
-    body = json.dumps({"texts": [text]}).encode()
-    head = f"POST /api/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+def request(*texts: str) -> bytes:
+    """A POST of these texts."""
+    body = json.dumps({"texts": texts}).encode()
+    kind = "Content-Type: application/json"
+    return f"POST /api/explain HTTP/1.1\r\nHost: localhost\r\n{kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 class Client(asyncio.Protocol):
@@ -137,7 +138,7 @@ class Server:
     """`whence serve` on a free port, for as long as the context lasts."""
 
     def __init__(self, *arguments: str) -> None:
-        self.log = tempfile.TemporaryFile()
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the server
         command = [sys.executable, "-m", "whence", "serve", "--port", "0", *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
         assert self.process.stdout is not None
@@ -153,13 +154,13 @@ class Server:
         self.process.wait(60)
 
 
-def run(work: "asyncio.Future[Tally] | object") -> Tally:
+def run(work: Coroutine[Any, Any, Found]) -> Found:
     """Run a coroutine, on uvloop where it is installed."""
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(work)  # pyright: ignore
-    return uvloop.run(work)  # pyright: ignore
+        return asyncio.run(work)
+    return uvloop.run(work)
 
 
 def texts(words: int, count: int = 500) -> list[bytes]:
@@ -193,16 +194,15 @@ def mixed(server: Server, seconds: float) -> None:
 
     async def both() -> tuple[Tally, Tally]:
         random.seed(1)
-        body = json.dumps({"texts": [" ".join(random.choices(WORDS, k=1900)) for _ in range(32)]}).encode()
-        head = f"POST /api/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        slow = load(server.port, [head.encode() + body], connections=2, seconds=seconds)
+        long = request(*(" ".join(random.choices(WORDS, k=1900)) for _ in range(32)))
+        slow = load(server.port, [long], connections=2, seconds=seconds)
         quick = load(server.port, texts(20), connections=4, seconds=seconds)
         found = await asyncio.gather(quick, slow)
         return found[0], found[1]
 
-    quick, slow = run(both())  # pyright: ignore
-    print(quick.shown("quick, beside long ones", seconds))  # pyright: ignore
-    print(slow.shown("long ones", seconds))  # pyright: ignore
+    quick, slow = run(both())
+    print(quick.shown("quick, beside long ones", seconds))
+    print(slow.shown("long ones", seconds))
 
 
 def soak(server: Server, minutes: float) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.loading import pipeline_of
+from whence.cli.loading import loaded
 from whence.errors import InputError, WhenceError
 
 NEEDED = ("starlette", "uvicorn", "httptools", "pydantic", "prometheus_client")
@@ -42,17 +42,26 @@ def serve(
     given = token if token is not None else os.environ.get("WHENCE_TOKEN")
     if given is not None and not (given.strip() and given.isascii()):
         raise InputError("the token is empty or has characters other than ASCII; give another")
-    from whence.web.serving import Settings, address, bound, run
+    from whence.web.settings import Settings, address, bound
 
     settings = Settings(host, port, tuple(allow_host or ()), given, log_texts)
-    pipelines = [pipeline_of(each) for each in model or []]
     listening = bound(host, port)
-    print(f"whence serves at {address(host, listening)}", flush=True)
-    if open:
-        import webbrowser
 
-        webbrowser.open(address(host, listening))
-    run(listening, settings, pipelines)
+    def announce() -> None:
+        print(f"whence serves at {address(host, listening)}", flush=True)
+        if open:
+            import webbrowser
+
+            webbrowser.open(address(host, listening))
+
+    if workers > 1:
+        from whence.web.workers import Workers
+
+        Workers(workers, listening, settings, model or [], loaded).run(announce)
+    else:
+        from whence.web.serving import run
+
+        run(listening, settings, [loaded(each) for each in model or []], announce)
 
 
 def _leave(*_: object) -> None:

@@ -2,18 +2,20 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whence import __version__
 from whence._explain import explain
+from whence._series import explain_series
 from whence.errors import WhenceError
 from whence.evaluation.deletion import deletion_order, random_orders, scores_without
-from whence.explanation import Explanation, Explanations
+from whence.explanation import Explanations
 from whence.methods.method import Method
 from whence.methods.registry import method_class, settings_of
+from whence.methods.target import Contrast, contrast
 from whence.models.pipeline import Pipeline
 from whence.render.formats import rendered
 from whence.web import limits
@@ -43,7 +45,8 @@ class Texts(NamedTuple):
     offered: Offered
     key: Key
     texts: Sequence[str]
-    target: int | str
+    target: int | str | Contrast
+    deleted: Sequence[Sequence[int]] | None = None
     format: str | None = None  # of the document; None for the service's own JSON
     steps: int | None = None  # of a deletion curve
 
@@ -71,7 +74,7 @@ class Answers:
         found = {
             "version": __version__,
             "models": self.offered.described(),
-            "default": {"text": self.offered.default, "series": None},
+            "default": {"text": self.offered.default, "series": self.offered.default_series},
             "methods": described_methods(),
             "examples": [{"text": text, "note": note} for text, note in EXAMPLES],
             "limits": {"texts": limits.TEXTS, "tokens": limits.TOKENS, "body": limits.BODY, "steps": limits.STEPS},
@@ -81,9 +84,9 @@ class Answers:
     async def explain(self, asked: ExplainRequest) -> bytes:
         """The explanations of texts, as JSON or as a document."""
         wanted, size = self._wanted(asked, asked.texts)
-        if asked.deleted is not None:
-            raise Refusal(422, "deleted is not there yet")
-        wanted = wanted._replace(format=asked.format if isinstance(asked, RenderRequest) else None)
+        if asked.deleted is not None and len(asked.deleted) != len(asked.texts):
+            raise Refusal(422, f"deleted has {len(asked.deleted)} lists for {len(asked.texts)} texts; give one for each")
+        wanted = wanted._replace(deleted=asked.deleted, format=asked.format if isinstance(asked, RenderRequest) else None)
         if wanted.format == "svg" and (len(asked.texts) > 1 or wanted.key.is_all):
             raise Refusal(422, "an SVG image shows one explanation; ask for html, or for one text and one class")
         return await _result(self.quick if size <= QUICK else self.slow, Job(explained, wanted.key, size, wanted))
@@ -97,16 +100,17 @@ class Answers:
 
     async def series(self, asked: SeriesRequest) -> bytes:
         """The explanation of a series."""
-        raise Refusal(404, "there is no series model")
+        name, method = self.offered.require_series(asked.model), _method(asked)
+        size = len(asked.values)
+        lane = self.quick if size <= QUICK else self.slow
+        return await _result(lane, Job(series, object(), size, (self.offered, name, method, asked)))
 
     def _wanted(self, asked: TextAsk, texts: Sequence[str]) -> tuple[Texts, int]:
         """What a request asks for, and about how many tokens it has."""
         name = self.offered.require(asked.model)
         by_character = self.offered.reads_characters(name)
         size = sum(_size(text, n, by_character) for n, text in enumerate(texts))
-        if asked.versus is not None:
-            raise Refusal(422, "versus is not there yet")
-        target = _target(self.offered.classes(name), asked.target, name)
+        target = _target(self.offered.classes(name), asked.target, asked.versus, name)
         key = Key(name, _method(asked), isinstance(asked, ExplainRequest) and asked.encoders, target == "all")
         return Texts(self.offered, key, texts, target), size
 
@@ -132,8 +136,9 @@ def explained(jobs: Sequence[Job]) -> list[bytes]:
             _require_length(pipeline, text, n)
     texts = [text for each in asked for text in each.texts]
     targets = [each.target for each in asked for _ in each.texts]
-    target: Any = targets[0] if len(set(targets)) == 1 else targets
-    found = explain(pipeline, texts, target=target, method=key.method, encoders=key.encoders)
+    target = targets[0] if len(set(targets)) == 1 else targets
+    deleted = [tokens for each in asked for tokens in each.deleted or [()] * len(each.texts)]
+    found = explain(pipeline, texts, target=target, method=key.method, encoders=key.encoders, deleted=deleted)
     per_text = len(found) // len(texts)
     answers: list[bytes] = []
     start = 0
@@ -146,9 +151,24 @@ def explained(jobs: Sequence[Job]) -> list[bytes]:
 
 def _written(found: Explanations, asked: Texts, per_text: int) -> bytes:
     if asked.format is None:
-        return encoded({"explanations": [_plain(each) for each in found]})
+        return encoded({"explanations": [each.to_dict() for each in found]})
     groups = [found[n : n + per_text] for n in range(0, len(found), per_text)]
     return rendered(groups, asked.format).encode("utf-8", errors="replace")
+
+
+def series(jobs: Sequence[Job]) -> list[bytes]:
+    """The explanation of every job's series."""
+    return [_series(*job.asked) for job in jobs]
+
+
+def _series(offered: Offered, name: str, method: Method, asked: SeriesRequest) -> bytes:
+    model = offered.series(name)
+    output = 0 if asked.output is None else asked.output
+    names = model.outputs
+    if names and (output not in names if isinstance(output, str) else output >= len(names)):
+        raise Refusal(422, f"there is no such output; {name} gives {', '.join(names)}, numbered from 0")
+    blank = [(each.start, each.end, each.features) for each in asked.blank]
+    return encoded(explain_series(model, asked.values, output=output, method=method, blank=blank).to_dict())
 
 
 def curve(jobs: Sequence[Job]) -> list[bytes]:
@@ -185,20 +205,6 @@ def _curve(asked: Texts) -> bytes:
     )
 
 
-def _plain(explanation: Explanation) -> dict[str, Any]:
-    found = explanation.to_dict()
-    return {
-        "text": found.pop("text"),
-        "tokens": found.pop("tokens"),
-        "spans": explanation.spans,
-        "unknown": explanation.unknown,
-        "relevance": found.pop("relevance"),
-        "score": explanation.score,
-        **found,
-        **({"encoders": explanation.encoders} if explanation.encoders else {}),
-    }
-
-
 def _method(asked: Ask) -> Method:
     """The method with those of the settings that it has."""
     given = {"epsilon": asked.epsilon, "delta": asked.delta}
@@ -209,7 +215,18 @@ def _method(asked: Ask) -> Method:
         raise Refusal(422, str(error)) from None
 
 
-def _target(classes: Sequence[str], target: str | int, model: str) -> int | str:
+def _target(classes: Sequence[str], target: str | int, versus: str | None, model: str) -> int | str | Contrast:
+    """A class's number, "predicted", "all" or a contrast."""
+    one = _class(classes, target, model)
+    if versus is None:
+        return one
+    other = "rest" if versus == "rest" else _class(classes, versus, model)
+    if "all" in (one, other) or other in (one, "predicted"):
+        raise Refusal(422, 'versus needs one target and another class; give that class by its name, or "rest"')
+    return contrast(one, other)
+
+
+def _class(classes: Sequence[str], target: str | int, model: str) -> int | str:
     """A class's number, "predicted" or "all"."""
     if isinstance(target, int):
         if target >= len(classes):

@@ -9,7 +9,8 @@ BODY = 2**20  # bytes of a request
 BODIES = 64 * 2**20  # bytes of all requests that are being read
 HEADERS = 2**15  # bytes of a request's line and headers
 
-HEADER_SECONDS = 10.0  # from a connection's first byte to the end of the headers, and for an idle connection
+HEADER_SECONDS = 10.0  # from opening a connection, or from a request's first byte, to the end of the headers
+KEPT_SECONDS = 20.0  # for an idle connection between two requests
 BODY_SECONDS = 20.0  # for the whole body
 SEND_SECONDS = 30.0  # for each piece of a response
 WAIT_SECONDS = 30.0  # from a request's arrival to its answer

@@ -1,13 +1,15 @@
 """The models that the service offers: the bundled ones and those given by `--model`, each loaded when first needed."""
 
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from whence._explain import explain
-from whence.methods.registry import METHODS, method_class, settings_of
-from whence.models.bundled import NAMES, load_any, records
+from whence.errors import ModelError
+from whence.methods.registry import METHODS, method_class
+from whence.models.bundled import NAMES, SERIES, load, records
 from whence.models.pipeline import Config, Pipeline
+from whence.models.series import SeriesModel
 from whence.web.refusal import Refusal
 
 DESCRIPTIONS = {
@@ -24,68 +26,101 @@ EXAMPLES = (
 
 
 class Offered:
-    """The models by name. The first one given is the default; without one it is the first bundled model."""
+    """The models by name. The first one given is the default of its kind; without one it is the first bundled model."""
 
-    def __init__(self, given: Mapping[str, Pipeline] | None = None) -> None:
-        self._pipelines = dict(given or {})
-        self._records = {name: config for name, config in records().items() if name not in self._pipelines}
+    def __init__(self, given: Sequence[object] = ()) -> None:
+        pipelines, series = (_by_name(given, kind) for kind in (Pipeline, SeriesModel))
+        self._records = records()
+        self._pipelines: dict[str, Pipeline | None] = {**pipelines, **{n: None for n in NAMES if n not in pipelines}}
+        self._series: dict[str, SeriesModel | None] = {**series, **{n: None for n in SERIES if n not in series}}
         self._lock = threading.Lock()
-        self.default = next(iter(self._pipelines), NAMES[0])
+        self.default, self.default_series = next(iter(self._pipelines)), next(iter(self._series), None)
         self.is_ready = False
-
-    def names(self) -> list[str]:
-        """The names of all text models."""
-        return [*self._pipelines, *(name for name in self._records if name not in self._pipelines)]
+        self.failure = ""  # why it is not
 
     def require(self, name: str | None) -> str:
-        """The name of the model that was asked for, or of the default one."""
-        if name is None:
-            return self.default
-        if name not in self._pipelines and name not in self._records:
-            raise Refusal(404, f"there is no model of that name; known are {', '.join(self.names())}")
-        return name
+        """The name of the text model that was asked for, or of the default one."""
+        return _required(name, self.default, self._pipelines, self._series, "texts")
+
+    def require_series(self, name: str | None) -> str:
+        """The name of the series model that was asked for, or of the default one."""
+        return _required(name, self.default_series, self._series, self._pipelines, "series")
 
     def reads_characters(self, name: str) -> bool:
         """Whether every character is a token of that model."""
-        pipeline = self._pipelines.get(name)
+        pipeline = self._pipelines[name]
         return (self._records[name]["tokenizer"] if pipeline is None else pipeline.tokenizer.name) == "characters"
 
-    def classes(self, name: str) -> list[str]:
+    def classes(self, name: str) -> Sequence[str]:
         """The classes of a model."""
-        pipeline = self._pipelines.get(name)
-        return list(self._records[name]["classes"] if pipeline is None else pipeline.classes)
+        pipeline = self._pipelines[name]
+        return self._records[name]["classes"] if pipeline is None else pipeline.classes
 
     def pipeline(self, name: str) -> Pipeline:
-        """A model that is known to be offered; loads it when it is asked for the first time."""
-        found = self._pipelines.get(name)
-        if found is None:
-            with self._lock:
-                found = self._pipelines.get(name) or self._pipelines.setdefault(name, load_any(name))
+        """A text model; it is loaded when it is asked for the first time."""
+        with self._lock:
+            found = self._pipelines[name]
+            if found is None:
+                found = self._pipelines[name] = cast(Pipeline, load(name))
+        return found
+
+    def series(self, name: str) -> SeriesModel:
+        """A series model; it is loaded when it is asked for the first time."""
+        with self._lock:
+            found = self._series[name]
+            if found is None:
+                found = self._series[name] = cast(SeriesModel, load(name))
         return found
 
     def warm_up(self) -> None:
         """Load the default model and explain a sentence with it, so that the first user need not wait."""
-        explain(self.pipeline(self.default), EXAMPLES[0][0])
+        try:
+            explain(self.pipeline(self.default), EXAMPLES[0][0])
+        except Exception:
+            self.failure = "the default model cannot be used; the log says why"
+            raise
         self.is_ready = True
 
     def described(self) -> list[dict[str, Any]]:
         """What /api/models says about each model."""
-        return [_described(name, self._records.get(name), self._pipelines.get(name)) for name in self.names()]
+        texts = [_described(name, self._records.get(name), found) for name, found in self._pipelines.items()]
+        return [*texts, *(_described_series(self.series(name)) for name in self._series)]
+
+
+def _by_name(given: Sequence[object], kind: type[Any]) -> dict[str, Any]:
+    """The models of one kind; two of the same name are refused."""
+    found: dict[str, Any] = {}
+    for model in given:
+        if not isinstance(model, (Pipeline, SeriesModel)):
+            raise ModelError(f"--model gave a {type(model).__name__}; it must give a whence.Pipeline or a whence.SeriesModel")
+        if isinstance(model, kind):
+            if model.name in found:
+                raise ModelError(f"two models are called {model.name!r}; give each a name of its own")
+            found[model.name] = model
+    return found
+
+
+def _required(name: str | None, default: str | None, known: Mapping[str, object], others: Mapping[str, object], of: str) -> str:
+    if name is None and default is not None:
+        return default
+    if name is None or name not in known:
+        kind = f"that model reads no {of}" if name in others else "there is no model of that name"
+        raise Refusal(404, f"{kind}; of {of} there are {', '.join(known) or 'none'}")
+    return name
 
 
 def _described(name: str, config: Config | None, pipeline: Pipeline | None) -> dict[str, Any]:
-    if config is None:
-        assert pipeline is not None
-        classes, tokenizer, record = list(pipeline.classes), pipeline.tokenizer.name, pipeline.record
+    if pipeline is not None:
+        classes, tokenizer, record = pipeline.classes, pipeline.tokenizer.name, pipeline.record
     else:
+        assert config is not None
         classes, tokenizer, record = config["classes"], config["tokenizer"], config["training"]
-    test = record.get("test", {})
-    labels = {"five": "five classes", "binary": "binary"}
+    test, labels = record.get("test", {}), {"five": "five classes", "binary": "binary"}
     return {
         "name": name,
         "kind": "text",
         "reads": "characters" if tokenizer == "characters" else "words",
-        "classes": classes,
+        "classes": list(classes),
         "has_encoders": True,
         "description": DESCRIPTIONS.get(name, "A model of your own."),
         "features": [],
@@ -94,14 +129,25 @@ def _described(name: str, config: Config | None, pipeline: Pipeline | None) -> d
     }
 
 
+def _described_series(model: SeriesModel) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "kind": "series",
+        "reads": None,
+        "classes": [],
+        "has_encoders": False,
+        "description": model.description or "A model of your own.",
+        "features": list(model.features),
+        "outputs": list(model.outputs),
+        "unit": model.unit,
+        "step": model.step,
+        **({"example": model.example} if model.example else {}),
+    }
+
+
 def described_methods() -> list[dict[str, Any]]:
     """What /api/models says about each method."""
+    kinds = [method_class(name) for name in METHODS]
     return [
-        {
-            "name": name,
-            "label": method_class(name).label,
-            "is_signed": method_class(name).is_signed,
-            "settings": {each: value for each, value in method_class(name)().settings().items() if each in settings_of(name)},
-        }
-        for name in METHODS
+        {"name": kind.name, "label": kind.label, "is_signed": kind.is_signed, "settings": kind().settings()} for kind in kinds
     ]

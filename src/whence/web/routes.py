@@ -74,8 +74,10 @@ async def _healthz(_: Service, __: None) -> Response:
 
 
 async def _readyz(service: Service, _: None) -> Response:
-    if not service.answers.offered.is_ready:
-        raise Refusal(503, "the default model is still being loaded; try again in a moment", {"Retry-After": "1"})
+    offered = service.answers.offered
+    if not offered.is_ready:
+        loading = "the default model is still being loaded; try again in a moment"
+        raise Refusal(503, offered.failure or loading, {"Retry-After": "1"})
     return _json(b'{"status": "ready"}')
 
 
