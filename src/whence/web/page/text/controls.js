@@ -1,0 +1,80 @@
+// The question as a sentence of menus: Explain [class] [on its own] by [method] in [model] beside [nothing]; and settings.
+
+import { byId, element } from "../dom.js";
+
+/** @typedef {import("./store.js").Store} Store */
+
+/** @param {Store} store @param {any} models what the service offers */
+export function mountControls(store, models) {
+  const textModels = models.models.filter((model) => model.kind === "text");
+  const classesOf = (name) => textModels.find((model) => model.name === name)?.classes ?? [];
+
+  fill(byId("method"), models.methods.map((method) => [method.name, method.label]));
+  fill(byId("model"), textModels.map((model) => [model.name, model.name]));
+  for (const name of ["target", "versus", "method", "compare"]) {
+    byId(name).addEventListener("change", (event) => store.set({ [name]: event.target.value }));
+  }
+  byId("model").addEventListener("change", (event) => store.set(switched(store.state, event.target.value, classesOf)));
+  byId("question").addEventListener("submit", (event) => event.preventDefault());
+  examples(store, models.examples);
+  settings(store, models);
+
+  store.subscribe((state) => {
+    const classes = classesOf(state.model);
+    fill(byId("target"), [["predicted", "the predicted class"], ["all", "all classes"], ...classes.map((name) => [name, name])]);
+    fill(byId("versus"), [["", "on its own"], ["rest", "versus the rest"], ...classes.map((name) => [name, `versus ${name}`])]);
+    fill(byId("compare"), [
+      ["", "nothing else"],
+      ...models.methods.filter(({ name }) => name !== state.method).map(({ name, label }) => [`method:${name}`, label]),
+      ...textModels.filter(({ name }) => name !== state.model).map(({ name }) => [`model:${name}`, name]),
+    ]);
+    for (const name of ["target", "versus", "method", "model", "compare"]) byId(name).value = state[name];
+    byId("versus").disabled = state.target === "all";
+    for (const option of byId("versus").options) option.disabled = option.value !== "" && option.value === state.target;
+    byId("settings").hidden = state.method !== "lrp";
+  });
+}
+
+/** What changes when another model is chosen: classes it does not have are let go. */
+function switched(state, model, classesOf) {
+  const known = (value, otherwise) => (["predicted", "all", "", "rest", ...classesOf(model)].includes(value) ? value : otherwise);
+  const compare = state.compare === `model:${model}` ? "" : state.compare;
+  return { model, deleted: [], selection: null, target: known(state.target, "predicted"), versus: known(state.versus, ""), compare };
+}
+
+/** Put options in a menu, only if they changed: an open menu must not close. */
+function fill(menu, options) {
+  const wanted = JSON.stringify(options);
+  if (menu.filled === wanted) return;
+  menu.filled = wanted;
+  menu.replaceChildren(...options.map(([value, label]) => element("option", { value, text: label })));
+}
+
+function examples(store, list) {
+  const chip = ({ text, note }) =>
+    element("button", {
+      type: "button", class: "chip", text, title: note ?? "", dir: "auto",
+      on: { click: () => store.set({ text, deleted: [], before: null, selection: null }, "example") },
+    });
+  byId("examples").append(...list.map(chip));
+}
+
+/** Epsilon and delta of LRP. */
+function settings(store, models) {
+  const defaults = models.methods.find((method) => method.name === "lrp")?.settings ?? {};
+  const field = (name, label, hint) => {
+    const input = element("input", { type: "number", id: `setting-${name}`, min: "0", step: "any", placeholder: String(defaults[name] ?? "") });
+    input.addEventListener("input", () => {
+      const value = Number(input.value);
+      store.set({ [name]: input.value === "" || !Number.isFinite(value) || value < 0 ? null : value });
+    });
+    store.subscribe((state) => {
+      if (document.activeElement !== input) input.value = state[name] === null ? "" : String(state[name]);
+    });
+    return element("div", { class: "field" }, element("label", { htmlFor: input.id, text: label }), input, element("small", { text: hint }));
+  };
+  byId("settings-body").append(
+    field("epsilon", "epsilon, the stabiliser", "keeps denominators away from zero; larger values calm small contributions"),
+    field("delta", "delta, the biases' share", "0: biases keep their relevance; 1: words receive it (the paper's LRP_cons)"),
+  );
+}

@@ -1,0 +1,48 @@
+// From the state to what the service is asked.
+
+/** @typedef {import("./store.js").State} State */
+
+/** What is asked of every text: model, method, target. @param {State} state */
+export function question(state) {
+  const asked = { model: state.model, method: state.method, target: state.target };
+  if (state.versus && state.target !== "all") asked.versus = state.versus;
+  if (state.method === "lrp") {
+    if (state.epsilon !== null) asked.epsilon = state.epsilon;
+    if (state.delta !== null) asked.delta = state.delta;
+  }
+  return asked;
+}
+
+/** The texts that are explained together, by their part in the view. @param {State} state @returns {[string, string][]} */
+export function textsOf(state) {
+  const texts = [["main", state.text]];
+  if (state.before !== null && state.before.trim()) texts.push(["before", state.before]);
+  if (state.open.includes("second") && state.second.trim()) texts.push(["second", state.second]);
+  return texts;
+}
+
+/** @param {State} state @param {boolean} hasEncoders */
+export function request(state, hasEncoders) {
+  const texts = textsOf(state);
+  return {
+    ...question(state),
+    texts: texts.map(([, text]) => text),
+    deleted: texts.map(([part]) => (part === "main" ? state.deleted : [])),
+    ...(hasEncoders && state.open.includes("position") ? { encoders: true } : {}),
+  };
+}
+
+/** The state of the other side of a side by side. @param {State} state @returns {State} */
+export function otherSide(state) {
+  const [kind, name] = [state.compare.split(":", 1)[0], state.compare.slice(state.compare.indexOf(":") + 1)];
+  return { ...state, [kind]: name, compare: "", before: null, open: [] };
+}
+
+/**
+ * The same deletions for a text that is cut another way: every token of `to` that touches a deleted token of `from`.
+ * @param {number[]} deleted @param {[number, number][]} from @param {[number, number][]} to @returns {number[]}
+ */
+export function carried(deleted, from, to) {
+  const gone = deleted.map((n) => from[n]).filter(Boolean);
+  return to.flatMap(([start, end], n) => (gone.some(([first, last]) => start < last && first < end) ? [n] : []));
+}
