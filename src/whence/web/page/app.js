@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import * as colour from "./colour.js";
+import { copy } from "./copy.js";
 import { byId } from "./dom.js";
 import { heatmap } from "./heatmap.js";
 import { readHash, writeHash } from "./link.js";
@@ -84,6 +85,16 @@ function listenToTabs() {
   }
 }
 
+function listenToPermalink() {
+  byId("permalink").addEventListener("click", async (event) => {
+    event.preventDefault();
+    clearTimeout(timer);
+    remember();
+    const worked = await copy(byId("permalink").href);
+    byId("share-message").textContent = worked ? "Link copied. It holds this whole view; nothing of it is sent to a server." : "Copy the link from the address bar.";
+  });
+}
+
 function listenToTheme() {
   const tell = () => document.dispatchEvent(new CustomEvent("themechange"));
   byId("theme").addEventListener("click", () => {
@@ -102,6 +113,7 @@ function listenToTheme() {
 async function start() {
   listenToTabs();
   listenToTheme();
+  listenToPermalink();
   mountShortcuts();
   const message = byId("message");
   const models = await api.retrying(api.getModels, { onWait: (error) => (message.textContent = error.message) });

@@ -49,15 +49,26 @@ export function paint(box, explanation, options = {}) {
 /** The largest |relevance| of a text. @param {Explanation} explanation */
 export const largestOf = (explanation) => explanation.relevance.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 
-/** What a token's relevance means, in words: "waste, speaks against very positive, −1.24". */
-export function words(explanation, n, { isDeleted = false, unsigned = false } = {}) {
-  const name = explanation.tokens[n].trim() ? visible(explanation.tokens[n]) : "white space";
+/**
+ * What a token's relevance means: its number, what it says, and what else is to be known.
+ * @param {Explanation} explanation @param {number} n @param {{isDeleted?: boolean, unsigned?: boolean}} [how]
+ */
+export function meaning(explanation, n, { isDeleted = false, unsigned = false } = {}) {
   const value = explanation.relevance[n];
   const goal = explanation.target + (explanation.versus ? ` rather than ${explanation.versus}` : "");
   const side = unsigned ? "matters for" : value > 0 ? "speaks for" : value < 0 ? "speaks against" : "says nothing about";
-  const parts = isDeleted ? [name, "deleted"] : [name, `${side} ${goal}`, unsigned ? value.toFixed(2) : signed(value)];
-  if (explanation.unknown?.[n]) parts.push("not in the vocabulary");
-  return parts.join(", ");
+  return {
+    number: isDeleted ? "deleted" : unsigned ? value.toFixed(2) : signed(value),
+    says: isDeleted ? "" : `${side} ${goal}`,
+    note: explanation.unknown?.[n] ? "not in the vocabulary" : "",
+  };
+}
+
+/** The same as one line: "waste, speaks against very positive, −1.24". */
+export function words(explanation, n, how = {}) {
+  const name = explanation.tokens[n].trim() ? visible(explanation.tokens[n]) : "white space";
+  const { number, says, note } = meaning(explanation, n, how);
+  return [name, says, number, note].filter(Boolean).join(", ");
 }
 
 /** The text in order: tokens, and what is between them. @param {Explanation} explanation @param {boolean} [still] */
@@ -85,7 +96,10 @@ function mark(token, n, explanation, isDeleted, largest, options) {
   token.classList.toggle("unknown", Boolean(explanation.unknown?.[n]));
   const [first, last] = options.selection ?? [1, 0];
   token.classList.toggle("selected", n >= first && n <= last);
-  if (options.still) return;
+  if (options.still) {
+    token.title = words(explanation, n, { isDeleted, unsigned: options.unsigned });
+    return;
+  }
   token.dataset.relevance = String(value);
   token.setAttribute("aria-pressed", String(isDeleted));
   token.setAttribute("aria-label", words(explanation, n, { isDeleted, unsigned: options.unsigned }));

@@ -16,6 +16,7 @@ export function question(state) {
 /** The texts that are explained together, by their part in the view. @param {State} state @returns {[string, string][]} */
 export function textsOf(state) {
   const texts = [["main", state.text]];
+  if (state.deleted.length) texts.push(["whole", state.text]);
   if (state.before !== null && state.before.trim()) texts.push(["before", state.before]);
   if (state.open.includes("second") && state.second.trim()) texts.push(["second", state.second]);
   return texts;
@@ -29,6 +30,19 @@ export function request(state, hasEncoders) {
     texts: texts.map(([, text]) => text),
     deleted: texts.map(([part]) => (part === "main" ? state.deleted : [])),
     ...(hasEncoders && state.open.includes("position") ? { encoders: true } : {}),
+  };
+}
+
+/** What is asked for a document. An image shows one explanation, so it takes the one in view. @param {State} state @param {string} target in view @param {string} format */
+export function document(state, target, format) {
+  const isImage = format === "svg";
+  const texts = textsOf(state).filter(([part]) => part === "main" || (part === "second" && !isImage));
+  return {
+    ...question(state),
+    ...(isImage && state.target === "all" ? { target } : {}),
+    texts: texts.map(([, text]) => text),
+    deleted: texts.map(([part]) => (part === "main" ? state.deleted : [])),
+    format,
   };
 }
 

@@ -24,7 +24,7 @@ function row(name, onClass) {
     { type: "button", class: "class", dataset: { class: name }, on: { click: () => onClass(name) } },
     element("span", { class: "name" }, element("bdi", { text: name })),
     element("span", { class: "probability" }),
-    element("span", { class: "track", "aria-hidden": "true" }, element("span", { class: "bar" }), element("span", { class: "then" })),
+    element("span", { class: "track", "aria-hidden": "true" }, element("span", { class: "fill" }), element("span", { class: "then" })),
     element("span", { class: "score" }),
   );
 }
@@ -37,7 +37,7 @@ function fill(button, name, explanation, shares, then) {
   button.title = name === explanation.target ? "This class is explained" : `Explain ${name}`;
   button.querySelector(".score").textContent = signed(score);
   button.querySelector(".probability").textContent = percent(shares[name]);
-  button.querySelector(".bar").style.width = `${100 * shares[name]}%`;
+  button.querySelector(".fill").style.width = `${100 * shares[name]}%`;
   const tick = button.querySelector(".then");
   tick.hidden = !then;
   if (then) tick.style.insetInlineStart = `${100 * (then[name] ?? 0)}%`;

@@ -1,95 +1,156 @@
-// The text tab: type a sentence, see which words spoke for and against the decision.
+// The text tab: type a sentence, see which words spoke for and against the decision. State in, everything seen out.
 
-import { byId, element, percent, probabilities } from "../dom.js";
-import { paint, heatmap } from "../heatmap.js";
-import { ApiError, explain, retrying } from "../api.js";
+import { ApiError, explain } from "../api.js";
+import { byId, percent, probabilities } from "../dom.js";
+import { isTyping } from "../shortcuts.js";
+import { Answers } from "./answers.js";
 import { mountControls } from "./controls.js";
-import { request } from "./request.js";
-import { paintScores } from "./scores.js";
+import { DeletionCurve } from "./curve.js";
+import { mountExports } from "./exports.js";
+import { Picture } from "./picture.js";
+import { carried, question } from "./request.js";
 import { fromPlain, toPlain, usual } from "./state.js";
 import { Store } from "./store.js";
 
-const TYPING = 150; // milliseconds without a key before the text is explained
-
 /** @type {Store} */
 let store;
+/** @type {Answers} */
+let answers;
+/** @type {Picture} */
+let picture;
+/** @type {DeletionCurve} */
+let curve;
 let context;
-let main = null;
+/** @type {import("./answers.js").View|null} */
 let view = null;
-let timer = 0;
-let controller = new AbortController();
+let waiting = []; // tokens that were clicked before the newest text was explained
+let lastSaid = "";
 
+/** @param {HTMLElement} _panel its markup stands in index.html @param {any} given models and what the shell offers */
 export function mount(_panel, given) {
   context = given;
   store = new Store({ ...usual(context.models), text: "" });
-  const text = byId("text");
-  text.addEventListener("input", () => store.set({ text: text.value, deleted: [], before: null, selection: null }, "typing"));
+  answers = new Answers(context.models, { view: arrived, busy, problem });
+  const exported = mountExports(store, () => view, (text) => (byId("share-message").textContent = text));
+  picture = new Picture(context.models, store, { toggle, replace, exported });
+  curve = new DeletionCurve(store, problem);
   mountControls(store, context.models);
-  byId("undo").addEventListener("click", () => store.undo());
-  byId("redo").addEventListener("click", () => store.redo());
-  byId("reset").addEventListener("click", () => store.set({ deleted: [] }, "reset"));
-  document.addEventListener("themechange", () => show());
+  listen();
   store.subscribe(changed);
 }
 
+/** For the link. */
 export const state = () => toPlain(store.state, context.models);
 
+/** From a link. @param {object} plain */
 export const restore = (plain) => store.replace(fromPlain(plain, context.models));
 
-function changed(now, old) {
+function listen() {
   const text = byId("text");
-  if (text.value !== now.text) text.value = now.text;
+  const second = byId("second-text");
+  text.addEventListener("input", () => store.set({ text: text.value, deleted: [], before: null, selection: null }, "typing"));
+  second.addEventListener("input", () => store.set({ second: second.value }));
+  byId("undo").addEventListener("click", () => store.undo());
+  byId("redo").addEventListener("click", () => store.redo());
+  byId("reset").addEventListener("click", () => store.set({ deleted: [], selection: null }, "reset"));
+  document.addEventListener("themechange", () => picture.paint(view));
+  document.addEventListener("keydown", (event) => !byId("panel-text").hidden && key(event));
+}
+
+function key(event) {
+  if (event.target instanceof HTMLElement && event.target.matches("textarea, input")) return;
+  const name = event.key.toLowerCase();
+  if ((event.ctrlKey || event.metaKey) && (name === "z" || name === "y")) {
+    event.preventDefault();
+    if (name === "y" || event.shiftKey) store.redo();
+    else store.undo();
+  } else if (name === "n" && !event.ctrlKey && !event.metaKey && !event.altKey && !isTyping(event.target)) curve.next();
+}
+
+/** The state changed: show at once what is known, ask for the rest. */
+function changed(now, old) {
+  for (const [id, name] of [["text", "text"], ["second-text", "second"]]) if (byId(id).value !== now[name]) byId(id).value = now[name];
   byId("undo").disabled = !store.canUndo;
   byId("redo").disabled = !store.canRedo;
   byId("reset").disabled = now.deleted.length === 0;
-  show();
-  clearTimeout(timer);
-  timer = setTimeout(refresh, store.lastKind === "typing" && now.text !== old.text ? TYPING : 0);
-}
-
-async function refresh() {
-  controller.abort();
-  controller = new AbortController();
-  const { signal } = controller;
-  const asked = store.state;
   context.changed();
-  if (!asked.text.trim()) return;
-  byId("result").setAttribute("aria-busy", "true");
-  try {
-    const [first] = await retrying(() => explain(request(asked, false), signal), { signal, onWait: complain });
-    if (signal.aborted) return;
-    view = { asked, first };
-    byId("message").textContent = "";
-    show();
-    byId("result").setAttribute("aria-busy", "false");
-    context.announce(`${first.predicted}, ${percent(probabilities(first.scores)[first.predicted])}`);
-  } catch (error) {
-    if (signal.aborted) return;
-    complain(error);
+  if (!now.text.trim()) {
+    answers.stop();
+    problem(null);
+    view = null;
+    waiting = [];
+  } else if (needsAnswer(now, old)) {
+    const isTyping = store.lastKind === "typing" && now.text !== old.text;
+    answers.ask(now, isTyping || now.second !== old.second);
   }
+  picture.paint(view);
+  if (!now.text.trim() || !view || now.text === view.asked.text) curve.paint();
 }
 
-function complain(error) {
-  byId("message").textContent = error instanceof ApiError ? error.message : "Something in the page went wrong. Reload it to try again.";
-  if (!(error instanceof ApiError)) console.warn(error);
+/** Whether anything changed that the service must answer; a selection is shown without asking. */
+function needsAnswer(now, old) {
+  const asked = (state) => JSON.stringify({ ...state, selection: null, open: state.open.filter((part) => part === "position" || part === "second") });
+  return !view || asked(now) !== asked(old) || asked(now) !== asked(view.asked);
 }
 
-function show() {
-  if (!view) return;
-  const { first } = view;
-  const options = { deleted: store.state.deleted, onToken: toggle };
-  if (main) paint(main, first, options);
-  else byId("heatmap").append((main = heatmap(first, options)));
-  paintScores(byId("scores"), first, (name) => store.set({ target: name }));
-  byId("verdict").replaceChildren(
-    "The model says ",
-    element("strong", { text: first.predicted, dataset: { predicted: first.predicted } }),
-    `, ${percent(probabilities(first.scores)[first.predicted])}.`,
-  );
+function arrived(found) {
+  view = found;
+  picture.paint(view);
+  curve.paint();
+  const { predicted, scores } = found.main;
+  const said = `${predicted}, ${percent(probabilities(scores)[predicted])}`;
+  if (said !== lastSaid) context.announce(`The model says ${said}`);
+  lastSaid = said;
+  const clicked = waiting.filter((n) => n < found.main.tokens.length);
+  waiting = [];
+  if (clicked.length && found.asked.text === store.state.text) clicked.forEach(toggle);
 }
 
+function busy(is) {
+  byId("result").setAttribute("aria-busy", String(is));
+}
+
+/** @param {Error|null} error */
+function problem(error) {
+  if (error?.name === "AbortError") return;
+  if (error && !(error instanceof ApiError)) console.warn(error);
+  const sentence = error instanceof ApiError ? error.message : "Something went wrong in the page. Reload it to try again.";
+  byId("message").textContent = error ? sentence : "";
+  byId("result").classList.toggle("is-stale", Boolean(error));
+  if (error) waiting = [];
+}
+
+/** Delete a word or bring it back. A click on a text that is not explained yet waits for it. @param {number} n */
 function toggle(n) {
+  const { text, deleted } = store.state;
+  if (!view || view.asked.text !== text || view.asked.model !== store.state.model) {
+    waiting.push(n);
+    answers.flush();
+    return;
+  }
+  store.set({ deleted: deleted.includes(n) ? deleted.filter((each) => each !== n) : [...deleted, n] }, "delete");
+}
+
+/** Replace a word; the sentence before stays to be compared, and deleted words stay deleted. @param {number} n @param {string} word */
+async function replace(n, word) {
+  if (!view || view.asked.text !== store.state.text) return;
+  const { text, spans } = view.main;
   const { deleted } = store.state;
-  const next = deleted.includes(n) ? deleted.filter((each) => each !== n) : [...deleted, n];
-  store.set({ deleted: next }, "delete");
+  const points = [...text];
+  const [start, end] = spans[n];
+  const next = [...points.slice(0, start), word, ...points.slice(end)].join("");
+  const kept = await shifted(deleted.filter((each) => each !== n), spans, next, { end, by: [...word].length - (end - start) });
+  store.set({ text: next, before: text, deleted: kept, selection: null }, "replace");
+}
+
+/** The numbers of the same tokens after a replacement, which only the service can know. */
+async function shifted(deleted, spans, text, { end, by }) {
+  if (!deleted.length) return [];
+  try {
+    const [found] = await explain({ ...question(store.state), target: "predicted", versus: undefined, texts: [text] });
+    const moved = spans.map(([first, last]) => (first >= end ? [first + by, last + by] : [first, last]));
+    return carried(deleted, moved, found.spans);
+  } catch {
+    return [];
+  }
 }

@@ -1,0 +1,98 @@
+// Deleting the most relevant words one after the other, as in the paper, beside deleting words at random.
+
+import { byId, percent } from "../dom.js";
+import { deletion, retrying } from "../api.js";
+import { lines } from "../chart.js";
+import { question } from "./request.js";
+
+/** @typedef {import("./store.js").Store} Store */
+/** @typedef {{target: string, order: number[], probability: number[], random: {mean: number[], low: number[], high: number[], orders: number}}} Curve */
+
+export class DeletionCurve {
+  /** @param {Store} store @param {(error: Error) => void} onProblem */
+  constructor(store, onProblem) {
+    this.store = store;
+    this.onProblem = onProblem;
+    this.key = "";
+    /** @type {Promise<Curve>|null} */
+    this.curve = null;
+    this.isAsking = false;
+    byId("delete-next").addEventListener("click", () => this.next());
+  }
+
+  /** Delete the most relevant word that is left; the order is that of the whole text. */
+  async next() {
+    if (this.isAsking || byId("delete-next").disabled) return;
+    this.isAsking = true;
+    try {
+      const { text } = this.store.state;
+      const { order } = await this.#ask();
+      const { state } = this.store;
+      const token = order.find((n) => !state.deleted.includes(n));
+      const open = [...new Set([...state.open, "curve"])];
+      if (state.text === text && token !== undefined) this.store.set({ deleted: [...state.deleted, token], open }, "delete");
+    } catch (error) {
+      this.onProblem(error);
+    } finally {
+      this.isAsking = false;
+    }
+  }
+
+  /** Draw the curve where it belongs to what is seen; the mark is at the number of deleted words. */
+  async paint() {
+    const { state } = this.store;
+    const box = byId("curve");
+    if (!state.open.includes("curve") || !state.text.trim()) return void (box.hidden = true);
+    try {
+      const key = this.#key();
+      const curve = await this.#ask();
+      if (key === this.#key()) draw(box, curve, this.store.state.deleted.length);
+    } catch (error) {
+      box.hidden = true;
+      if (error.name !== "AbortError") this.onProblem(error);
+    }
+  }
+
+  #key() {
+    return JSON.stringify([this.store.state.text, this.#question()]);
+  }
+
+  #question() {
+    const asked = question(this.store.state);
+    return asked.target === "all" ? { ...asked, target: "predicted" } : asked;
+  }
+
+  #ask() {
+    const key = this.#key();
+    if (key !== this.key || !this.curve) {
+      this.key = key;
+      const body = { ...this.#question(), text: this.store.state.text };
+      this.curve = retrying(() => deletion(body));
+      this.curve.catch(() => (this.curve = null));
+    }
+    return this.curve;
+  }
+}
+
+/** @param {HTMLElement} box @param {Curve} curve @param {number} count deleted so far */
+function draw(box, { target, probability, random }, count) {
+  const drawn = JSON.stringify([probability, random, count]);
+  box.hidden = false;
+  if (box.drawn === drawn) return;
+  box.drawn = drawn;
+  box.replaceChildren(
+    lines({
+      label: `Probability of ${target} as words are deleted, the most relevant first and at random`,
+      series: [
+        { name: "most relevant first", values: probability, tone: "for" },
+        { name: `at random, mean and spread of ${random.orders} orders`, values: random.mean, low: random.low, high: random.high, tone: "muted" },
+      ],
+      xLabel: "words deleted",
+      yLabel: `probability of ${target}`,
+      yRange: [0, 1],
+      sayY: percent,
+      mark: Math.min(count, probability.length - 1),
+      height: 220,
+    }),
+  );
+}

@@ -1,0 +1,79 @@
+// Where the score comes from: words for, words against, biases, …; one row each, starting where the row above ended.
+
+import { element, signed } from "../dom.js";
+
+/** @typedef {import("../heatmap.js").Explanation} Explanation */
+
+const KINDS = [
+  [/bias/, "biases", "what the model says before it reads a word"],
+  [/stabiliser/, "stabiliser", "what epsilon kept"],
+  [/initial/, "initial states", "where the recurrent layers start"],
+];
+
+/** The amounts that add up to the score. @param {Explanation} explanation @returns {{name: string, note: string, value: number}[]} */
+export function amounts({ relevance, absorbed = {}, tokens }) {
+  const sum = (values) => values.reduce((total, value) => total + value, 0);
+  const count = (values) => `${values.length} of ${tokens.length}`;
+  const [speaking, against] = [relevance.filter((value) => value > 0), relevance.filter((value) => value < 0)];
+  const rows = [
+    { name: "words for", note: count(speaking), value: sum(speaking) },
+    { name: "words against", note: count(against), value: sum(against) },
+  ];
+  const groups = new Map();
+  for (const [layer, value] of Object.entries(absorbed)) {
+    const [, name, note] = KINDS.find(([pattern]) => pattern.test(layer)) ?? [null, layer, ""];
+    const group = groups.get(name) ?? { name, note, value: 0 };
+    group.value += value;
+    groups.set(name, group);
+  }
+  return [...rows, ...groups.values()];
+}
+
+/** @param {HTMLElement} box @param {Explanation} explanation @param {{unsigned: boolean, label: string}} method */
+export function paintLedger(box, explanation, { unsigned, label }) {
+  const rows = amounts(explanation);
+  const sum = rows.reduce((total, { value }) => total + value, 0);
+  box.dataset.sum = String(sum);
+  const goal = explanation.target + (explanation.versus ? ` versus ${explanation.versus}` : "");
+  if (unsigned) {
+    box.replaceChildren(element("p", { class: "note", text: `${label} says how much each word matters, not how the score of ${goal} (${signed(explanation.score)}) adds up.` }));
+    return;
+  }
+  const gap = explanation.score - sum;
+  if (Math.abs(gap) > 0.005 * Math.max(1, Math.abs(explanation.score))) {
+    rows.push({ name: "not accounted for", note: `${label} need not add up to the score`, value: gap });
+  }
+  draw(box, rows, { name: "score", note: goal, value: explanation.score });
+}
+
+function draw(box, rows, total) {
+  let at = 0;
+  const steps = rows.map((row) => ({ ...row, from: at, to: (at += row.value) }));
+  steps.push({ ...total, from: 0, to: total.value, isTotal: true });
+  const ends = steps.flatMap(({ from, to }) => [from, to]);
+  const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)];
+  const place = (value) => (high > low ? (100 * (value - low)) / (high - low) : 0);
+  const list = box.querySelector("dl") ?? element("dl", { class: "ledger" });
+  while (list.children.length > steps.length) list.lastChild.remove();
+  while (list.children.length < steps.length) list.append(line());
+  steps.forEach((step, n) => fill(list.children[n], step, place));
+  if (!list.isConnected) box.replaceChildren(list);
+}
+
+const line = () =>
+  element("div", { class: "line" },
+    element("dt", {}, element("span", { class: "name" }), element("small")),
+    element("dd", { class: "amount" }),
+    element("dd", { class: "track", "aria-hidden": "true" }, element("span", { class: "zero" }), element("span", { class: "step" })));
+
+function fill(row, { name, note, value, from, to, isTotal }, place) {
+  row.classList.toggle("total", Boolean(isTotal));
+  row.classList.toggle("is-against", value < 0);
+  row.querySelector(".name").textContent = name;
+  row.querySelector("small").textContent = note;
+  row.querySelector(".amount").textContent = signed(value);
+  row.querySelector(".zero").style.left = `${place(0)}%`;
+  const step = row.querySelector(".step");
+  step.style.left = `${place(Math.min(from, to))}%`;
+  step.style.width = `${Math.abs(place(to) - place(from))}%`;
+}

@@ -1,0 +1,85 @@
+// What stands beside the sentence: the text before a replacement, another method or model, all classes, another sentence.
+
+import { element, percent, probabilities, signed } from "../dom.js";
+import { heatmap, largestOf, paint } from "../heatmap.js";
+
+/** @typedef {import("./answers.js").View} View */
+/** @typedef {import("../heatmap.js").Explanation} Explanation */
+
+/** "negative, 67 %" as a heading. @param {Explanation} explanation */
+function said(explanation) {
+  const share = percent(probabilities(explanation.scores)[explanation.predicted]);
+  return [element("strong", { text: explanation.predicted }), `, ${share}`];
+}
+
+/**
+ * The sentence before a word was replaced.
+ * @param {HTMLElement} box @param {View} view @param {{unsigned: boolean, onClose: () => void}} options
+ */
+export function paintBefore(box, view, { unsigned, onClose }) {
+  if (!view.before) return box.replaceChildren();
+  const { before, main } = view;
+  const change = (main.scores[main.target] ?? 0) - (before.scores[main.target] ?? 0);
+  return box.replaceChildren(
+    element("div", { class: "beside" },
+      element("p", { class: "verdict" }, "Before: ", ...said(before), `. The score of ${main.target} changed by ${signed(change)}.`),
+      heatmap(before, { still: true, unsigned }),
+      element("div", { class: "actions" }, element("button", { type: "button", text: "Hide the sentence before", on: { click: onClose } }))),
+  );
+}
+
+/**
+ * The same sentence by another method or model, with the same words deleted.
+ * @param {HTMLElement} box @param {View} view
+ * @param {{title: string, unsigned: boolean, onToken: (tokens: number, event: Event) => void, deleted: number[], mounted: (map: HTMLElement) => void}} options
+ */
+export function paintOther(box, view, { title, unsigned, onToken, deleted, mounted }) {
+  if (!view.other) {
+    box.map = null;
+    const problem = view.otherProblem ? [element("p", { class: "message", role: "status", text: view.otherProblem.message })] : [];
+    return box.replaceChildren(...problem);
+  }
+  const options = { deleted, onToken, unsigned, label: `The words and their relevance by ${title}` };
+  if (box.map?.isConnected) paint(box.map, view.other, options);
+  else {
+    box.map = heatmap(view.other, options);
+    box.head = element("p", { class: "verdict" });
+    mounted(box.map);
+    box.replaceChildren(element("div", { class: "beside" }, box.head, box.map));
+  }
+  return box.head.replaceChildren(`By ${title}: `, ...said(view.other), `. Explained: ${view.other.target}, ${signed(view.other.score)}.`);
+}
+
+/**
+ * A small heatmap for every class, on one scale.
+ * @param {HTMLElement} box @param {View} view @param {{unsigned: boolean, deleted: number[], onClass: (name: string) => void}} options
+ */
+export function paintClasses(box, view, { unsigned, deleted, onClass }) {
+  if (!view.all) return box.replaceChildren();
+  const largest = Math.max(...view.all.map(largestOf));
+  const card = (explanation) =>
+    element("div", { class: "multiple" },
+      element("button", { type: "button", on: { click: () => onClass(explanation.target) }, title: `Explain ${explanation.target}` },
+        element("bdi", { text: explanation.target }), element("span", { class: "amount", text: signed(explanation.score) })),
+      heatmap(explanation, { still: true, deleted, largest, unsigned }));
+  return box.replaceChildren(element("div", { class: "multiples" }, ...view.all.map(card)));
+}
+
+/**
+ * The other sentence, explained the same way.
+ * @param {HTMLElement} box @param {View} view @param {{unsigned: boolean, onSwap: () => void}} options
+ */
+export function paintSecond(box, view, { unsigned, onSwap }) {
+  if (!view.second) return box.replaceChildren();
+  const { second, main } = view;
+  const words = (explanation) => explanation.relevance.reduce((sum, value) => sum + value, 0);
+  const compared = second.target === main.target
+    ? ` The score of ${main.target} is ${signed(second.score)} here and ${signed(main.score)} above; the words bring ${signed(words(second))} and ${signed(words(main))}.`
+    : ` Explained: ${second.target}, ${signed(second.score)}.`;
+  return box.replaceChildren(
+    element("div", { class: "beside" },
+      element("p", { class: "verdict" }, "The model says ", ...said(second), ".", compared),
+      heatmap(second, { still: true, unsigned }),
+      element("div", { class: "actions" }, element("button", { type: "button", text: "Swap the sentences", on: { click: onSwap } }))),
+  );
+}

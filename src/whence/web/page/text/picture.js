@@ -1,0 +1,152 @@
+// Everything that is seen of a view: the sentence, what the model says, scores, ledger, and what stands beside them.
+
+import { byId, element, percent, probabilities, signed } from "../dom.js";
+import { heatmap, largestOf, paint } from "../heatmap.js";
+import { shade } from "../colour.js";
+import { mountGestures } from "./gestures.js";
+import { paintLedger } from "./ledger.js";
+import { paintBefore, paintClasses, paintOther, paintSecond } from "./others.js";
+import { PhraseCard } from "./phrase.js";
+import { paintPosition } from "./position.js";
+import { carried } from "./request.js";
+import { paintScores } from "./scores.js";
+import { PARTS } from "./state.js";
+import { mountTip } from "./tip.js";
+
+/** @typedef {import("./answers.js").View} View */
+
+export class Picture {
+  /**
+   * @param {any} models @param {import("./store.js").Store} store
+   * @param {{toggle: (n: number) => void, replace: (n: number, word: string) => void, exported: {paint: (view: View) => void}}} doings
+   */
+  constructor(models, store, doings) {
+    this.models = models;
+    this.store = store;
+    this.doings = doings;
+    this.map = null;
+    const release = () => store.set({ selection: null });
+    this.card = new PhraseCard(byId("heatmap"), { deletePhrase: () => this.#deletePhrase(), release }, models.limits.texts);
+    for (const part of PARTS.filter((name) => name !== "curve")) this.#unfold(part);
+  }
+
+  /** @param {View|null} view */
+  paint(view) {
+    const { state } = this.store;
+    for (const part of PARTS.filter((name) => name !== "curve")) byId(part).open = state.open.includes(part);
+    byId("panel-text").classList.toggle("is-empty", !state.text.trim());
+    if (!view) return this.#empty(state.text.trim() === "");
+    const unsigned = this.#method(view.asked.method)?.is_signed === false;
+    const isCurrent = view.asked.text === state.text && view.asked.model === state.model;
+    this.#sentence(view, isCurrent ? state : { ...state, deleted: view.asked.deleted, selection: null }, unsigned);
+    this.#verdict(view, unsigned);
+    paintScores(byId("scores"), view.main, (name) => this.store.set({ target: name }), (view.before ?? view.whole)?.scores);
+    paintLedger(byId("ledger"), view.main, { unsigned, label: this.#method(view.asked.method)?.label ?? view.asked.method });
+    this.#beside(view, unsigned);
+    if (state.open.includes("position")) paintPosition(byId("position-body"), view.main);
+    byId("delete-next").disabled = state.deleted.length >= view.main.tokens.length;
+    this.doings.exported.paint(view);
+    return undefined;
+  }
+
+  #sentence(view, state, unsigned) {
+    const options = { deleted: state.deleted, selection: state.selection, unsigned, onToken: (n, event) => this.click(n, event) };
+    if (!this.map) {
+      this.map = heatmap(view.main, options);
+      this.click = this.#handle(this.map, (n) => this.doings.toggle(n));
+      byId("heatmap").prepend(this.map);
+    } else paint(this.map, view.main, options);
+    this.card.paint(state, view.main, this.map.tokens);
+  }
+
+  /** Gestures and notes for a heatmap. */
+  #handle(map, toggle) {
+    mountTip(map);
+    return mountGestures(map, {
+      toggle,
+      select: (from, to) => this.store.set({ selection: [Math.min(from, to), Math.max(from, to)] }),
+      release: () => this.store.state.selection && this.store.set({ selection: null }),
+      replace: this.doings.replace,
+      takeBack: () => this.store.forget(),
+    });
+  }
+
+  #verdict({ main, whole, before, asked }, unsigned) {
+    const share = (explanation) => percent(probabilities(explanation.scores)[explanation.predicted]);
+    const earlier = before ?? whole;
+    const name = element("strong", { text: main.predicted, dataset: { predicted: main.predicted } });
+    const then = earlier && whole ? ` With every word: ${earlier.predicted}, ${share(earlier)}.` : "";
+    byId("verdict").replaceChildren("The model says ", name, `, ${share(main)}.${then}`);
+    const goal = main.target + (main.versus ? ` rather than ${main.versus === "rest" ? "anything else" : main.versus}` : "");
+    const swatch = (value, text) => {
+      const { background, ink } = shade(value, 1);
+      const made = element("span", { class: "swatch", text });
+      made.style.backgroundColor = background;
+      made.style.color = ink;
+      return made;
+    };
+    const largest = largestOf(main);
+    const marks = unsigned ? [swatch(1, "matters"), ` for ${goal}`] : [swatch(1, "for"), " ", swatch(-1, "against"), ` ${goal}`];
+    const notes = [`full colour at ${unsigned ? "" : "±"}${largest.toFixed(2)}`];
+    if (main.unknown?.some(Boolean)) notes.push("dotted: not in the vocabulary");
+    if (unsigned) notes.push(`${this.#method(asked.method).label} does not tell for from against`);
+    byId("legend").replaceChildren(...marks, ` · ${notes.join(" · ")}`);
+  }
+
+  #beside(view, unsigned) {
+    const { state } = this.store;
+    paintBefore(byId("before"), view, { unsigned, onClose: () => this.store.set({ before: null }, "hide") });
+    const [kind, name] = view.asked.compare.split(/:(.*)/s);
+    const title = kind === "method" ? (this.#method(name)?.label ?? name) : name;
+    const method = kind === "method" ? name : view.asked.method;
+    const other = byId("other");
+    paintOther(other, view, {
+      title,
+      unsigned: this.#method(method)?.is_signed === false,
+      deleted: view.other && view.asked.text === state.text ? carried(state.deleted, view.main.spans, view.other.spans) : (view.otherDeleted ?? []),
+      onToken: (n, event) => other.click(n, event),
+      mounted: (map) => (other.click = this.#handle(map, (n) => carried([n], map.explanation.spans, this.map.explanation.spans).forEach(this.doings.toggle))),
+    });
+    paintClasses(byId("classes"), view, { unsigned, deleted: view.asked.deleted, onClass: (target) => this.store.set({ target }) });
+    paintSecond(byId("second-body"), view, { unsigned, onSwap: () => this.#swap() });
+  }
+
+  #swap() {
+    const { text, second } = this.store.state;
+    this.store.set({ text: second, second: text, deleted: [], before: null, selection: null }, "swap");
+  }
+
+  #deletePhrase() {
+    const { selection, deleted } = this.store.state;
+    if (!selection) return;
+    const [first, last] = selection;
+    const phrase = Array.from({ length: last - first + 1 }, (_, n) => first + n);
+    this.store.set({ deleted: [...new Set([...deleted, ...phrase])], selection: null }, "delete");
+  }
+
+  /** Nothing to explain: say what one can do. */
+  #empty(isBlank) {
+    if (!isBlank) return;
+    this.map?.remove();
+    this.map = null;
+    for (const id of ["before", "other", "classes", "second-body", "scores", "ledger", "position-body", "legend"]) byId(id).replaceChildren();
+    byId("scores").names = undefined;
+    delete byId("ledger").dataset.sum;
+    this.card.card.hidden = true;
+    byId("delete-next").disabled = true;
+    byId("verdict").replaceChildren("Type a sentence above, or take one of the examples. Every word will be coloured by what it said.");
+  }
+
+  /** A part that unfolds is part of the state. */
+  #unfold(part) {
+    byId(part).addEventListener("toggle", () => {
+      const { open } = this.store.state;
+      if (byId(part).open === open.includes(part)) return;
+      this.store.set({ open: byId(part).open ? [...open, part] : open.filter((each) => each !== part) });
+    });
+  }
+
+  #method(name) {
+    return this.models.methods.find((method) => method.name === name);
+  }
+}

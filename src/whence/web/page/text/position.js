@@ -1,0 +1,55 @@
+// Relevance over position: a bar for every word, and the shares of the two reading directions where the model has them.
+
+import { element, signed, visible } from "../dom.js";
+
+/** @typedef {import("../heatmap.js").Explanation & {encoders?: number[][]}} Explanation */
+
+const SVG = "http://www.w3.org/2000/svg";
+const HEIGHT = 96;
+
+/** @param {HTMLElement} box @param {Explanation} explanation */
+export function paintPosition(box, explanation) {
+  const { relevance, encoders } = explanation;
+  const charts = [["The whole", relevance]];
+  if (encoders?.length === 2) charts.push(["Read from left to right", encoders[0]], ["Read from right to left", encoders[1]]);
+  const largest = Math.max(0, ...charts.flatMap(([, values]) => values.map(Math.abs)));
+  box.replaceChildren(
+    ...charts.map(([name, values]) => chart(name, values, largest, explanation)),
+    element("p", { class: "note", text: says(explanation) }),
+  );
+}
+
+/** The finding in one sentence. */
+function says({ relevance, encoders }) {
+  const half = Math.ceil(relevance.length / 2);
+  const amount = (values) => values.reduce((total, value) => total + Math.abs(value), 0);
+  const all = amount(relevance);
+  if (!all) return "No word has any relevance.";
+  const first = `The first half of the text holds ${Math.round((100 * amount(relevance.slice(0, half))) / all)} % of the relevance`;
+  if (encoders?.length !== 2) return `${first} (signs left aside).`;
+  const [left, right] = encoders.map(amount);
+  return `${first}; the encoder that reads from left to right ${Math.round((100 * left) / (left + right || 1))} %, the other ${Math.round((100 * right) / (left + right || 1))} % (signs left aside).`;
+}
+
+function chart(name, values, largest, { tokens }) {
+  const total = values.reduce((sum, value) => sum + value, 0);
+  const label = `${name}: sum ${signed(total)}; ` + values.slice(0, 60).map((value, n) => `${tokens[n]} ${signed(value)}`).join(", ");
+  const picture = document.createElementNS(SVG, "svg");
+  const width = Math.max(values.length, 1);
+  const set = { viewBox: `0 0 ${width} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": visible(label), class: "positions" };
+  for (const [key, value] of Object.entries(set)) picture.setAttribute(key, value);
+  values.forEach((value, n) => picture.append(bar(value, n, largest, tokens[n])));
+  return element("figure", { class: "position" },
+    element("figcaption", {}, element("span", { text: name }), element("span", { class: "amount", text: signed(total) })), picture);
+}
+
+function bar(value, n, largest, token) {
+  const height = largest ? (Math.abs(value) / largest) * (HEIGHT / 2) : 0;
+  const made = document.createElementNS(SVG, "rect");
+  const set = { x: n + 0.08, width: 0.84, y: value >= 0 ? HEIGHT / 2 - height : HEIGHT / 2, height: Math.max(height, 0.5), class: value >= 0 ? "for" : "against" };
+  for (const [key, each] of Object.entries(set)) made.setAttribute(key, String(each));
+  const title = document.createElementNS(SVG, "title");
+  title.textContent = `${visible(token)} ${signed(value)}`;
+  made.append(title);
+  return made;
+}

@@ -1,0 +1,43 @@
+// The small note over a word: its number, and what it says.
+
+import { element } from "../dom.js";
+import { meaning } from "../heatmap.js";
+
+let tip = null;
+
+/** Show notes for the tokens of a heatmap, under the mouse and at the focus. @param {HTMLElement} box */
+export function mountTip(box) {
+  tip ??= document.body.appendChild(element("div", { class: "tip", role: "tooltip", hidden: true }));
+  const tokenOf = (event) => event.target.closest?.("[data-token]");
+  box.addEventListener("pointerover", (event) => show(box, tokenOf(event)));
+  box.addEventListener("pointerleave", hide);
+  box.addEventListener("focusin", (event) => tokenOf(event)?.matches(":focus-visible") && show(box, tokenOf(event)));
+  box.addEventListener("focusout", hide);
+}
+
+/** Take the note away. */
+export function hide() {
+  if (tip) tip.hidden = true;
+}
+
+window.addEventListener("scroll", hide, { passive: true });
+
+function show(box, token) {
+  if (!token) return hide();
+  const n = Number(token.dataset.token);
+  const isDeleted = token.getAttribute("aria-pressed") === "true";
+  const { number, says, note } = meaning(box.explanation, n, { isDeleted, unsigned: box.options.unsigned });
+  tip.replaceChildren(element("b", { text: number }), ` ${[says, note].filter(Boolean).join(", ")}`);
+  tip.hidden = false;
+  place(token);
+}
+
+/** Above the word, inside the window. */
+function place(token) {
+  const rect = token.getClientRects()[0] ?? token.getBoundingClientRect();
+  const { width, height } = tip.getBoundingClientRect();
+  const left = Math.max(8, Math.min(rect.left + rect.width / 2 - width / 2, document.documentElement.clientWidth - width - 8));
+  const above = rect.top - height - 8;
+  tip.style.left = `${left}px`;
+  tip.style.top = `${above > 4 ? above : rect.bottom + 8}px`;
+}
