@@ -1,6 +1,6 @@
 // Deleting the most relevant words one after the other, as in the paper, beside deleting words at random.
 
-import { byId, percent } from "../dom.js";
+import { byId, element, percent } from "../dom.js";
 import { deletion, retrying } from "../api.js";
 import { lines } from "../chart.js";
 import { question } from "./request.js";
@@ -16,14 +16,16 @@ export class DeletionCurve {
     this.key = "";
     /** @type {Promise<Curve>|null} */
     this.curve = null;
-    this.isAsking = false;
+    this.queue = Promise.resolve();
     byId("delete-next").addEventListener("click", () => this.next());
   }
 
-  /** Delete the most relevant word that is left; the order is that of the whole text. */
-  async next() {
-    if (this.isAsking || byId("delete-next").disabled) return;
-    this.isAsking = true;
+  /** Delete the most relevant word that is left; the order is that of the whole text. Quick clicks wait for each other. */
+  next() {
+    if (!byId("delete-next").disabled) this.queue = this.queue.then(() => this.#next());
+  }
+
+  async #next() {
     try {
       const { text } = this.store.state;
       const { order } = await this.#ask();
@@ -33,8 +35,6 @@ export class DeletionCurve {
       if (state.text === text && token !== undefined) this.store.set({ deleted: [...state.deleted, token], open }, "delete");
     } catch (error) {
       this.onProblem(error);
-    } finally {
-      this.isAsking = false;
     }
   }
 
@@ -81,6 +81,7 @@ function draw(box, { target, probability, random }, count) {
   if (box.drawn === drawn) return;
   box.drawn = drawn;
   box.replaceChildren(
+    element("figcaption", {}, `How probable ${target} is as words are deleted`),
     lines({
       label: `Probability of ${target} as words are deleted, the most relevant first and at random`,
       series: [
@@ -88,7 +89,6 @@ function draw(box, { target, probability, random }, count) {
         { name: `at random, mean and spread of ${random.orders} orders`, values: random.mean, low: random.low, high: random.high, tone: "muted" },
       ],
       xLabel: "words deleted",
-      yLabel: `probability of ${target}`,
       yRange: [0, 1],
       sayY: percent,
       mark: Math.min(count, probability.length - 1),

@@ -5,7 +5,7 @@ import { element, signed } from "../dom.js";
 /** @typedef {import("../heatmap.js").Explanation} Explanation */
 
 const KINDS = [
-  [/bias/, "biases", "what the model says before it reads a word"],
+  [/bias/, "biases", "said before any word is read"],
   [/stabiliser/, "stabiliser", "what epsilon kept"],
   [/initial/, "initial states", "where the recurrent layers start"],
 ];

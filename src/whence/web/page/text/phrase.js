@@ -7,6 +7,8 @@ import { question } from "./request.js";
 /** @typedef {import("./store.js").State} State */
 /** @typedef {import("../heatmap.js").Explanation} Explanation */
 
+const NEAR = 200; // pixels
+
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 /**
@@ -79,13 +81,14 @@ export class PhraseCard {
     }
   }
 
-  /** Below the phrase, inside the stage. */
+  /** Below the sentence where that is near, else below the phrase; inside the stage. */
   #place(first, last) {
     const stage = this.stage.getBoundingClientRect();
     const [a, b] = [first.getBoundingClientRect(), last.getBoundingClientRect()];
     const left = Math.min(Math.min(a.left, b.left) - stage.left, stage.width - this.card.offsetWidth);
     this.card.style.left = `${Math.max(0, left)}px`;
-    this.card.style.top = `${Math.max(a.bottom, b.bottom) - stage.top + 10}px`;
+    const [bottom, end] = [Math.max(a.bottom, b.bottom), first.parentElement.getBoundingClientRect().bottom];
+    this.card.style.top = `${(end - bottom < NEAR ? end : bottom) - stage.top + 10}px`;
   }
 }
 

@@ -6,15 +6,18 @@ import { element, signed, visible } from "../dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = 96;
+const WIDEST = 5.5; // rem per word
+const NAMED = 24; // words that still have room for their names
 
 /** @param {HTMLElement} box @param {Explanation} explanation */
 export function paintPosition(box, explanation) {
   const { relevance, encoders } = explanation;
-  const charts = [["The whole", relevance]];
+  const charts = [[encoders?.length === 2 ? "Both directions together" : "Relevance of every word", relevance]];
   if (encoders?.length === 2) charts.push(["Read from left to right", encoders[0]], ["Read from right to left", encoders[1]]);
   const largest = Math.max(0, ...charts.flatMap(([, values]) => values.map(Math.abs)));
   box.replaceChildren(
     ...charts.map(([name, values]) => chart(name, values, largest, explanation)),
+    names(explanation) ?? "",
     element("p", { class: "note", text: says(explanation) }),
   );
 }
@@ -35,12 +38,21 @@ function chart(name, values, largest, { tokens }) {
   const total = values.reduce((sum, value) => sum + value, 0);
   const label = `${name}: sum ${signed(total)}; ` + values.slice(0, 60).map((value, n) => `${tokens[n]} ${signed(value)}`).join(", ");
   const picture = document.createElementNS(SVG, "svg");
-  const width = Math.max(values.length, 1);
-  const set = { viewBox: `0 0 ${width} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": visible(label), class: "positions" };
+  const set = { viewBox: `0 0 ${Math.max(values.length, 1)} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": visible(label), class: "positions" };
   for (const [key, value] of Object.entries(set)) picture.setAttribute(key, value);
   values.forEach((value, n) => picture.append(bar(value, n, largest, tokens[n])));
-  return element("figure", { class: "position" },
+  const figure = element("figure", { class: "position" },
     element("figcaption", {}, element("span", { text: name }), element("span", { class: "amount", text: signed(total) })), picture);
+  figure.style.maxWidth = `${Math.max(18, WIDEST * values.length)}rem`;
+  return figure;
+}
+
+/** The words below the bars, where there is room for them. */
+function names({ tokens }) {
+  if (tokens.length > NAMED) return null;
+  const row = element("div", { class: "position-names", "aria-hidden": "true" }, ...tokens.map((token) => element("bdi", { text: visible(token) })));
+  row.style.maxWidth = `${Math.max(18, WIDEST * tokens.length)}rem`;
+  return row;
 }
 
 function bar(value, n, largest, token) {

@@ -22,13 +22,16 @@ export function textsOf(state) {
   return texts;
 }
 
+/** Only the main text has deletions. */
+const deletions = (texts, { deleted }) => (deleted.length ? { deleted: texts.map(([part]) => (part === "main" ? deleted : [])) } : {});
+
 /** @param {State} state @param {boolean} hasEncoders */
 export function request(state, hasEncoders) {
   const texts = textsOf(state);
   return {
     ...question(state),
     texts: texts.map(([, text]) => text),
-    deleted: texts.map(([part]) => (part === "main" ? state.deleted : [])),
+    ...deletions(texts, state),
     ...(hasEncoders && state.open.includes("position") ? { encoders: true } : {}),
   };
 }
@@ -41,7 +44,7 @@ export function document(state, target, format) {
     ...question(state),
     ...(isImage && state.target === "all" ? { target } : {}),
     texts: texts.map(([, text]) => text),
-    deleted: texts.map(([part]) => (part === "main" ? state.deleted : [])),
+    ...deletions(texts, state),
     format,
   };
 }
