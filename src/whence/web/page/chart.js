@@ -130,9 +130,9 @@ function lineCursor(chart, holder, readout) {
       dots[n].setAttribute("cy", scales.atY(values[index]));
     });
   };
-  const show = (is_shown) => {
-    group.classList.toggle("is-shown", is_shown);
-    readout.textContent = is_shown && last >= 0 ? words() : "";
+  const show = (isShown) => {
+    group.classList.toggle("is-shown", isShown);
+    readout.textContent = isShown && last >= 0 ? words() : "";
   };
   holder.addEventListener("pointermove", (event) => {
     if (!scales) return;
@@ -213,7 +213,12 @@ export function bars({ label, items, largest, say = signed, showsLabel = true, h
   };
   return html("figure", { class: "chart" },
     html("table", { class: "bars" },
-      html("caption", { class: showsLabel ? null : "chart-unseen", text: label }),
-      html("thead", { class: "chart-unseen" }, html("tr", {}, html("th", { scope: "col", text: heads[0] }), html("td"), html("th", { scope: "col", text: heads[1] }))),
+      html("caption", {}, html("span", { class: showsLabel ? null : "chart-unseen", text: label })),
+      html("thead", {}, html("tr", {}, hidden("th", heads[0]), html("td", { "aria-hidden": "true" }), hidden("th", heads[1]))),
       html("tbody", {}, ...items.map(row))));
+}
+
+/** The head of a column, for screen readers only. */
+function hidden(name, text) {
+  return html(name, { scope: "col" }, html("span", { class: "chart-unseen", text }));
 }

@@ -5,7 +5,7 @@ const SVG = "http://www.w3.org/2000/svg";
 /**
  * An HTML element.
  * @param {string} name
- * @param {Object} properties `class`, `text`, `data` (dataset), `on` (event listeners); the rest are attributes, left out when
+ * @param {Object} properties `class`, `text`, `dataset`, `on` (event listeners); the rest are attributes, left out when
  *   null or false
  * @param {...(Node|string|null)} children
  * @returns {HTMLElement}
@@ -24,7 +24,7 @@ function filled(element, properties, children) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "class") element.setAttribute("class", value);
     else if (name === "text") element.textContent = value;
-    else if (name === "data") Object.assign(element.dataset, value);
+    else if (name === "dataset") Object.assign(element.dataset, value);
     else if (name === "on") for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
     else element.setAttribute(name, value === true ? "" : String(value));
   }

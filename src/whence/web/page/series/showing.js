@@ -1,0 +1,69 @@
+/** Puts an answer of the service on the tab: headline, outputs, plot, legend, ledger, notes, and the list of blanks. */
+
+import { html } from "../chart/elements.js";
+import { short } from "../chart/scale.js";
+import { sayBlank } from "./blanks.js";
+import { fillHeadline, fillLegend, fillOutputs, notes } from "./forecast.js";
+import { ledger } from "./ledger.js";
+
+/** What an answer without blanks depends on, beside the series. */
+export const keyOf = ({ model, method, output }) => JSON.stringify([model.name, method, output]);
+
+/** Show the newest answer; with none yet, only the lines. */
+export function showAnswer(tab) {
+  const { view, answer, model, models, method } = tab;
+  const isSigned = models.methods.find(({ name }) => name === method)?.is_signed ?? true;
+  const largest = Math.max(largestOf(answer), largestOf(tab.before.get(keyOf(tab))));
+  showPlot(tab, { largest, isSigned });
+  if (!answer) return;
+  const step = model.step ?? "step";
+  const { output, outputs, unit } = answer;
+  fillHeadline(view.headline, { name: output, before: tab.blanks.now.length ? beforeOf(tab) : undefined, after: outputs[output], unit });
+  fillOutputs(view.outputs, { outputs, output, unit });
+  fillLegend(view.legend, { largest, isSigned, isCrowded: tab.window[1] - tab.window[0] > view.plot.clientWidth });
+  const { element, sum } = ledger(answer, isSigned);
+  view.ledger.replaceChildren(element);
+  view.ledger.dataset.sum = String(sum);
+  view.notes.replaceChildren(...notes({ features: model.features, reference: answer.reference, step, output, isSigned }).map((text) => html("li", { text })));
+}
+
+function showPlot({ plot, model, data, answer, blanks, window }, { largest, isSigned }) {
+  plot.show({ features: model.features, labels: data.labels, values: data.values, relevance: answer?.relevance ?? null,
+    reference: answer?.reference ?? null, blanks: answer ? blanks.now : [], largest, window, isSigned });
+}
+
+function largestOf(answer) {
+  let most = 0;
+  for (const row of answer?.relevance ?? []) for (const value of row) most = Math.max(most, Math.abs(value));
+  return most;
+}
+
+/** The forecast of the same output without blanks. */
+function beforeOf(tab) {
+  return tab.before.get(keyOf(tab))?.outputs[tab.answer.output];
+}
+
+/** The blanked stretches as a list with buttons, and the buttons of the toolbar. */
+export function showBlanks({ view, blanks, data, model }, onRemove) {
+  view.undo.disabled = !blanks.canUndo;
+  view.redo.disabled = !blanks.canRedo;
+  view.clear.disabled = !blanks.now.length;
+  const item = (blank, place) => {
+    const words = sayBlank(blank, { labels: data.labels, features: model.features });
+    const button = html("button", { type: "button", class: "series-chip", "aria-label": `Bring back ${words}`, on: { click: () => onRemove(place) } },
+      html("span", { text: words, dir: "auto" }), html("span", { class: "series-cross", "aria-hidden": "true", text: "×" }));
+    return html("li", {}, button);
+  };
+  view.chips.replaceChildren(...blanks.now.map(item));
+  view.chips.hidden = !blanks.now.length;
+}
+
+/** The forecast in a sentence for screen readers. */
+export function spoken(tab) {
+  const { answer, blanks } = tab;
+  const now = `${short(answer.outputs[answer.output], 4)} ${answer.unit ?? ""}`.trim();
+  const was = beforeOf(tab);
+  return blanks.now.length && was !== undefined
+    ? `Forecast of ${answer.output}: ${short(was, 4)} became ${now}`
+    : `Forecast of ${answer.output}: ${now}`;
+}

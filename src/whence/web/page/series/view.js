@@ -1,0 +1,61 @@
+/** The elements of the series tab that stay: controls, headline, toolbar, places for plot and ledger. No behaviour. */
+
+import { html } from "../chart/elements.js";
+
+/** @returns {{root: HTMLElement, [name: string]: HTMLElement}} every element that changes, by name */
+export function makeView() {
+  const made = {};
+  const keep = (name, element) => (made[name] = element);
+  const select = (name, label) => html("label", {}, `${label} `, keep(name, html("select", { id: `series-${name}` })));
+  const button = (name, text, more = {}) => keep(name, html("button", { type: "button", id: `series-${name}`, text, ...more }));
+  const file = keep("file", html("input", { type: "file", id: "series-file", class: "sr", accept: ".csv,.tsv,.txt,text/csv,text/plain" }));
+
+  const entry = html("div", { class: "entry series-entry" },
+    html("h2", { class: "lead", text: "Which days made the forecast?", id: "series-title" }),
+    keep("about", html("p", { class: "series-about", dir: "auto" })),
+    html("div", { class: "actions" },
+      html("label", { class: "button", for: "series-file", text: "Open a CSV file" }), file,
+      button("paste", "Paste values", { "aria-expanded": "false", "aria-controls": "series-pasting" }),
+      button("example", "Back to the example", { hidden: true })),
+    keep("pasting", html("div", { id: "series-pasting", class: "series-pasting", hidden: true },
+      html("label", { for: "series-data", text: "One line per step, one column per feature; a header and a first column of dates may be there" }),
+      keep("data", html("textarea", { id: "series-data", rows: 6, spellcheck: "false", autocomplete: "off", dir: "ltr" })),
+      html("div", { class: "actions" }, button("use", "Explain these values", { class: "primary" })))),
+    keep("source", html("p", { id: "series-source", class: "series-source" })),
+    keep("message", html("p", { id: "series-message", class: "message", role: "alert" })));
+
+  const question = html("div", { class: "question", role: "group", "aria-label": "What is explained and how" },
+    keep("outputs", html("fieldset", { id: "series-output", class: "series-outputs" }, html("legend", { class: "sr", text: "The forecast to explain" }))),
+    select("method", "by"), keep("modelLabel", select("model", "in")));
+
+  const headline = keep("headline", html("p", { id: "series-prediction", class: "verdict series-headline", dir: "auto" }));
+
+  const toolbar = html("div", { class: "actions series-toolbar", role: "toolbar", "aria-label": "Blank a stretch" },
+    button("blank", "Blank the selection", { class: "primary", disabled: true }),
+    html("label", {}, html("span", { class: "sr", text: "in which features" }), keep("which", html("select", { id: "series-which" }))),
+    button("undo", "Undo", { disabled: true }), button("redo", "Redo", { disabled: true }), button("clear", "Bring all back", { disabled: true }),
+    html("span", { class: "series-spring" }),
+    html("label", { class: "series-window" }, "Show ", keep("window", html("select", { id: "series-window" }))));
+
+  const keys = html("p", { id: "series-keys", class: "series-keys" },
+    html("span", { class: "for-mouse", text: "Drag across the plot to select a stretch. " }),
+    ...keyHelp([["←", "→"], "move the cursor, ", ["Shift"], "extends, ", ["Enter"], "blanks, ", ["Esc"], "lets go."]));
+
+  made.root = html("div", { class: "series", "aria-busy": "true" },
+    entry, question, headline, toolbar,
+    keep("plot", html("div", { class: "series-stage" })), keep("legend", html("div", { id: "series-legend", class: "series-legend" })),
+    keys, keep("chips", html("ul", { id: "series-blanks", class: "series-chips", "aria-label": "Blanked stretches" })),
+    html("section", { class: "block", "aria-labelledby": "series-ledger-title" },
+      html("h2", { id: "series-ledger-title", text: "Where the forecast comes from" }), keep("ledger", html("div", { id: "series-ledger" }))),
+    html("section", { class: "block", "aria-labelledby": "series-notes-title" },
+      html("h2", { id: "series-notes-title", text: "How to read it" }), keep("notes", html("ul", { id: "series-notes", class: "series-notes" }))),
+    html("section", { class: "block share", "aria-labelledby": "series-share-title" },
+      html("h2", { id: "series-share-title", text: "Take it with you" }),
+      html("div", { class: "actions" }, button("download", "Download values and relevance (CSV)"))));
+  return made;
+}
+
+/** Keys in boxes, words between them. */
+function keyHelp(parts) {
+  return parts.flatMap((part) => (Array.isArray(part) ? part.flatMap((key) => [html("kbd", { text: key }), " "]) : [part]));
+}
