@@ -192,7 +192,7 @@ function numbers({ x, xLabel, series, sayX, sayY, label }) {
  * Signed bars: a table with a label, a bar and a number in every row, red for positive and blue for negative numbers.
  * @param {Object} options
  * @param {string} options.label the table's caption
- * @param {{label: string, value: number, note?: string, class?: string}[]} options.items
+ * @param {{label: string, value: number, note?: string, class?: string, hasBar?: boolean}[]} options.items
  * @param {number} [options.largest] the number whose bar is full; else the largest of the items
  * @param {(value: number) => string} [options.say]
  * @param {boolean} [options.showsLabel] false hides the caption from sight (it stays for screen readers)
@@ -201,14 +201,15 @@ function numbers({ x, xLabel, series, sayX, sayY, label }) {
  */
 export function bars({ label, items, largest, say = signed, showsLabel = true, heads = ["name", "amount"] }) {
   stylesheet("../chart.css");
-  const most = largest ?? Math.max(0, ...items.map(({ value }) => Math.abs(value)));
-  const isSigned = items.some(({ value }) => value < 0);
-  const row = ({ label: name, value, note, class: kind }) => {
+  const drawn = items.filter(({ hasBar = true }) => hasBar);
+  const most = largest ?? Math.max(0, ...drawn.map(({ value }) => Math.abs(value)));
+  const isSigned = drawn.some(({ value }) => value < 0);
+  const row = ({ label: name, value, note, class: kind, hasBar = true }) => {
     const bar = html("span", { class: `bar ${value < 0 ? "is-against" : "is-for"}` });
     bar.style.setProperty("--share", most ? String(Math.min(Math.abs(value) / most, 1)) : "0");
     return html("tr", { class: kind ?? null },
       html("th", { scope: "row", dir: "auto" }, html("span", { text: name }), note ? html("small", { text: note }) : null),
-      html("td", { class: "bar-cell", "aria-hidden": "true" }, html("span", { class: `bar-track${isSigned ? " is-signed" : ""}` }, bar)),
+      html("td", { class: "bar-cell", "aria-hidden": "true" }, html("span", { class: `bar-track${isSigned ? " is-signed" : ""}` }, hasBar ? bar : null)),
       html("td", { class: "bar-number", text: say(value) }));
   };
   return html("figure", { class: "chart" },

@@ -43,6 +43,16 @@ function plain(value, digits) {
   return String(Number(value.toFixed(Math.min(decimals, 20))));
 }
 
+/** A function that writes numbers with the decimals that suit the largest of them: 0.012 beside 0.180. */
+export function fixed(largest, { isSigned = true, digits = 3 } = {}) {
+  const decimals = largest > 0 ? Math.min(Math.max(0, digits - 1 - Math.floor(Math.log10(largest))), 12) : 0;
+  return (value) => {
+    const text = Math.abs(value).toFixed(decimals);
+    const sign = Number(text) === 0 ? "" : value < 0 ? "−" : isSigned ? "+" : "";
+    return sign + text;
+  };
+}
+
 /** A number with its sign: +0.25, −1.3, 0. */
 export function signed(value, digits = 3) {
   return (value > 0 ? "+" : "") + short(value, digits);

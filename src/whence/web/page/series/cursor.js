@@ -1,12 +1,13 @@
-/** The plot's mouse, finger and keys: a cursor that reads values, a drag or Shift with the arrows that selects a stretch. */
+/** The plot's mouse, finger and keys: a cursor that reads values; a drag blanks a stretch, Shift with the arrows selects one. */
 
 const PAGE = 0.1; // of the steps shown: how far Page Up and Page Down go
 
 /**
  * @param {Object} plot
- * @param {{moveTo: (step: number|null) => void, select: (stretch: [number, number]|null) => void, blank: () => void}} actions
+ * @param {{moveTo: (step: number|null) => void, select: (stretch: [number, number]|null) => void, blank: () => void,
+ *   click: (step: number) => boolean}} actions
  */
-export function listen(plot, { moveTo, select, blank }) {
+export function listen(plot, { moveTo, select, blank, click }) {
   const { element } = plot;
   let anchor = null; // where a drag or a selection by keys began
   let isDragging = false;
@@ -29,8 +30,9 @@ export function listen(plot, { moveTo, select, blank }) {
     if (!isDragging) return;
     isDragging = false;
     const step = stepUnder(event);
-    select(stretch(anchor, step)); // a click without a drag selects one step
     moveTo(step);
+    if (step !== anchor || plot.selected) finish(step);
+    else if (!click(step)) select(stretch(step, step));
   });
   element.addEventListener("pointercancel", () => {
     isDragging = false; // the finger scrolls the page instead
@@ -62,6 +64,13 @@ export function listen(plot, { moveTo, select, blank }) {
     }
     moveTo(step);
   });
+
+  /** A drag blanks what it went over. */
+  function finish(step) {
+    const isDrag = step !== anchor;
+    select(isDrag ? stretch(anchor, step) : null);
+    if (isDrag) blank();
+  }
 
   /** Without a selection, Enter takes the step under the cursor. */
   function selected() {

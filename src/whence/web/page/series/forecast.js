@@ -1,30 +1,35 @@
-/** What the series tab says about a forecast: the headline, the outputs to choose from, the legend, the notes. */
+/** What the series tab says about a forecast: the outputs to choose from, the legend, the notes. */
 
 import { html } from "../chart/elements.js";
-import { short, signed } from "../chart/scale.js";
+import { fixed, short, signed } from "../chart/scale.js";
 
-/** The forecast, and with blanks what it was before: "flow in 3 days 41.2 m³/s → 30.1 m³/s, −11.1". */
-export function fillHeadline(place, { name, before, after, unit }) {
-  const number = (value, kind) => html("span", { class: kind, text: withUnit(short(value, 4), unit) });
-  const parts = [html("span", { class: "series-what", text: name }), " "];
-  if (before === undefined || before === after) parts.push(number(after, "series-now"));
-  else {
-    const change = html("span", { class: `series-change ${after > before ? "is-up" : "is-down"}`, text: `${signed(after - before)}` });
-    parts.push(number(before, "series-before"), html("span", { class: "series-arrow", "aria-label": "became", role: "img", text: "→" }), number(after, "series-now"), change);
-  }
-  place.replaceChildren(...parts);
-}
-
-/** A radio button per output, with its forecast. */
-export function fillOutputs(fieldset, { outputs, output, unit }) {
+/**
+ * A radio button per output with its forecast, and with blanks what it was before: "in 3 days 41.2 → 30.1 m³/s −11.1".
+ * @param {HTMLElement} fieldset
+ * @param {{outputs: Object<string, number>, output: string, unit?: string, was?: Object<string, number>}} forecast
+ */
+export function fillOutputs(fieldset, { outputs, output, unit, was }) {
   const legend = fieldset.querySelector("legend");
-  const choices = Object.entries(outputs).map(([name, value]) =>
-    html("label", { class: "series-choice", dataset: { output: name, value: String(value) } },
-      html("input", { type: "radio", name: "series-output", value: name, checked: name === output }),
-      html("span", { class: "series-choice-name", text: name, dir: "auto" }), html("b", { text: withUnit(short(value), unit) })));
   const focused = fieldset.contains(document.activeElement) ? document.activeElement.value : null;
+  const choices = Object.entries(outputs).map(([name, value]) => {
+    const input = html("input", { type: "radio", name: "series-output", value: name });
+    input.checked = name === output;
+    return html("label", { class: "series-choice", dataset: { output: name, value: String(value) } }, input,
+      html("span", { class: "series-choice-name", text: name, dir: "auto" }), amount(value, was?.[name], unit));
+  });
   fieldset.replaceChildren(legend, ...choices);
   if (focused !== null) [...fieldset.querySelectorAll("input")].find(({ value }) => value === focused)?.focus();
+}
+
+/** A forecast, large; with what it was before and the change where there are blanks. */
+function amount(value, before, unit) {
+  const now = html("span", { class: "series-now", text: short(value) });
+  const units = unit ? html("span", { class: "series-unit", text: unit }) : "";
+  if (before === undefined) return html("span", { class: "series-amount" }, now, " ", units);
+  const change = value - before;
+  return html("span", { class: "series-amount" },
+    html("span", { class: "series-before", text: short(before) }), html("span", { class: "series-arrow", role: "img", "aria-label": "became", text: "→" }), now, " ", units, " ",
+    html("span", { class: `series-change ${change > 0 ? "is-up" : "is-down"}`, text: fixed(Math.max(Math.abs(value), Math.abs(before)))(change) }));
 }
 
 /** The scale: full blue, white, full red, with its numbers. */
@@ -33,7 +38,7 @@ export function fillLegend(place, { largest, isSigned, isCrowded }) {
   const ends = isSigned ? [`${signed(-largest)} against`, `for ${signed(largest)}`] : ["0", short(largest)];
   place.replaceChildren(
     html("span", { class: "series-scale-words", text: "Relevance per step" }), html("span", { text: ends[0] }), ramp, html("span", { text: ends[1] }),
-    isCrowded ? html("span", { class: "series-crowded", text: "several steps share a pixel; the strongest is shown" }) : null ?? "");
+    isCrowded ? html("span", { class: "series-crowded", text: "several steps share a pixel; the strongest is shown" }) : "");
 }
 
 /** What colours, blanks and zeros mean, with this model's own numbers. */
@@ -48,5 +53,3 @@ export function notes({ features, reference, step, output, isSigned }) {
     `The network reads a value at its reference as 0, and an input of 0 gets no relevance: what is explained is how the forecast differs from that of reference values; the rest is in the constants.`,
   ];
 }
-
-const withUnit = (text, unit) => (unit ? `${text} ${unit}` : text);

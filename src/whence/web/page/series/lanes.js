@@ -36,23 +36,27 @@ export function drawLine(picture, { values, blanks, reference, frame, height }) 
   picture.replaceChildren(...marks, line, ...flat);
 }
 
-/** Two or three round numbers between the lowest and the highest value. */
+/** A few round numbers between the lowest and the highest value. */
 function axisValues(low, high) {
-  const found = ticks(low, high, 2);
-  return found.length > 3 ? [found[0], found[Math.floor(found.length / 2)], found.at(-1)] : found;
+  const choices = [2, 3, 4].map((count) => ticks(low, high, count));
+  return choices.find(({ length }) => length === 3 || length === 4) ?? choices.find(({ length }) => length === 2) ?? choices[0].slice(0, 1);
 }
 
 /**
  * The strip of relevance. Where several steps share a pixel the strongest is shown, so that nothing strong is lost.
  * @param {HTMLCanvasElement} canvas
- * @param {{relevance: number[], frame: Object, height: number, colourOf: (value: number) => string}} lane
+ * @param {{relevance: number[], frame: Object, height: number, colourOf: (value: number) => string, line: string}} lane `line`: the
+ *   colour of its edges
  */
-export function drawStrip(canvas, { relevance, frame, height, colourOf }) {
+export function drawStrip(canvas, { relevance, frame, height, colourOf, line }) {
   const pen = sharpPen(canvas, frame.left + frame.width, height);
   for (const { x, width, value } of columns(relevance, frame)) {
     pen.fillStyle = colourOf(value);
     pen.fillRect(x, 0, width, height);
   }
+  pen.fillStyle = line;
+  pen.fillRect(frame.left, 0, frame.width, 1);
+  pen.fillRect(frame.left, height - 1, frame.width, 1);
 }
 
 /** The bars of a row of relevance, up for and down against; see `drawStrip` for steps that share a pixel. */

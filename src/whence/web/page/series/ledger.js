@@ -20,7 +20,7 @@ export function ledger({ features, relevance, absorbed, score, outputs, output, 
   const given = features.map((name, n) => ({ label: name, value: relevance.reduce((sum, row) => sum + row[n], 0) }));
   const rest = grouped(absorbed ?? {});
   const sum = [...given, ...rest].reduce((total, { value }) => total + value, 0);
-  const items = [...given, ...rest.map((item) => ({ ...item, class: "is-absorbed" }))];
+  const items = [...given, ...rest.map((item) => ({ ...item, class: "is-absorbed", hasBar: false }))];
   const chart = bars({ label: "Relevance by feature, and what was absorbed", items, showsLabel: false, heads: ["from", "relevance"], say: isSigned ? signed : short });
   const isForecast = Math.abs(score - outputs[output]) <= CLOSE * Math.max(1, Math.abs(score));
   const total = html("p", { class: "series-total" }, isSigned ? totalWords(sum, score, isForecast, unit) : "This method only says how much each value matters; its numbers do not add up to the forecast.");

@@ -5,7 +5,7 @@
  */
 
 import { html, onWidth, svg } from "../chart/elements.js";
-import { short, signed, ticks } from "../chart/scale.js";
+import { fixed, short, ticks } from "../chart/scale.js";
 import { timeTicks } from "./axis.js";
 import { listen } from "./cursor.js";
 import { drawBars, drawBlanks, drawLine, drawStrip, frameOf } from "./lanes.js";
@@ -29,10 +29,11 @@ const MARGIN = { left: 46, right: 8 };
  */
 
 /**
- * @param {{colour: Object, onSelect: (stretch: [number, number]|null) => void, onBlank: () => void}} options
+ * @param {{colour: Object, onSelect: (stretch: [number, number]|null) => void, onBlank: () => void, onClick: (step: number) => boolean}} options `onClick` says whether
+ *   a click did something; if not, it selects the step
  * @returns {{element: HTMLElement, show: (picture: Picture) => void, redraw: () => void, select: (stretch: [number, number]|null) => void}}
  */
-export function makePlot({ colour, onSelect, onBlank }) {
+export function makePlot({ colour, onSelect, onBlank, onClick }) {
   const lanes = html("div", { class: "series-lanes" });
   const axis = svg("svg", { class: "series-axis", height: 22, "aria-hidden": "true" });
   const selection = html("div", { class: "series-selection" });
@@ -53,6 +54,7 @@ export function makePlot({ colour, onSelect, onBlank }) {
       onSelect(stretch);
     },
     blank: onBlank,
+    click: onClick,
   });
   return { element, show: (picture) => show(plot, picture), redraw: () => draw(plot), select: (stretch) => select(plot, stretch) };
 }
@@ -60,7 +62,7 @@ export function makePlot({ colour, onSelect, onBlank }) {
 function show(plot, picture) {
   const isNew = !plot.picture || plot.picture.features.join("\n") !== picture.features.join("\n");
   const isOther = isNew || plot.picture.labels !== picture.labels;
-  plot.picture = { ...picture, sums: picture.relevance?.map((row) => row.reduce((sum, value) => sum + value, 0)) ?? null };
+  plot.picture = { ...picture, sums: sumsOf(picture.relevance), say: fixed(picture.largest, picture) };
   if (isNew) build(plot);
   if (isOther) {
     plot.cursor = null;
@@ -70,6 +72,9 @@ function show(plot, picture) {
   plot.element.setAttribute("aria-valuemax", picture.labels.length);
   draw(plot);
 }
+
+/** The relevance of all features together, step by step. */
+const sumsOf = (relevance) => relevance?.map((row) => row.reduce((sum, value) => sum + value, 0)) ?? null;
 
 /** The elements of every lane, made once per model. */
 function build(plot) {
@@ -99,6 +104,7 @@ function draw(plot) {
   const frame = frameOf({ from, to, left: MARGIN.left, width: width - MARGIN.left - MARGIN.right });
   plot.frame = frame;
   const { for: red, against: blue, quiet } = plot.colour.palette();
+  const edge = getComputedStyle(plot.element).getPropertyValue("--line").trim() || quiet;
   const steps = picture.labels.length;
   plot.rows.forEach(({ picture: drawing, strip, blanks }, n) => {
     const stretches = stretchesOf(picture.blanks, n);
@@ -106,7 +112,7 @@ function draw(plot) {
     const values = picture.values.map((row) => row[n]);
     drawLine(drawing, { values, blanks: stretches, reference: picture.reference?.[n] ?? null, frame, height: LINE });
     const relevance = picture.relevance ? picture.relevance.map((row) => row[n]) : new Array(steps).fill(0);
-    drawStrip(strip, { relevance, frame, height: STRIP, colourOf: (value) => plot.colour.shade(value, picture.largest).background });
+    drawStrip(strip, { relevance, frame, height: STRIP, line: edge, colourOf: (value) => plot.colour.shade(value, picture.largest).background });
     drawBlanks(blanks, stretches, frame);
   });
   const sums = picture.sums ?? new Array(steps).fill(0);
@@ -159,9 +165,11 @@ function place({ frame, picture, cursor, selected, line, tag, selection, rows, s
   if (isSeen) {
     line.style.transform = `translateX(${frame.centre(cursor)}px)`;
     tag.textContent = picture.labels[cursor];
-    tag.classList.toggle("is-left", frame.centre(cursor) > frame.left + frame.width / 2);
+    const half = tag.offsetWidth / 2;
+    const inside = Math.min(Math.max(frame.centre(cursor), half), frame.left + frame.width + MARGIN.right - half);
+    tag.style.transform = `translateX(${inside - frame.centre(cursor) - half}px)`;
   }
-  const say = picture.isSigned ? signed : short;
+  const { say } = picture;
   rows.forEach(({ reading }, n) => {
     reading.textContent = isSeen
       ? `${short(picture.values[cursor][n])}${picture.relevance ? ` · relevance ${say(picture.relevance[cursor][n])}` : ""}`
@@ -174,7 +182,7 @@ function place({ frame, picture, cursor, selected, line, tag, selection, rows, s
 
 /** A step in words: "2003-04-12: rain 4.1, relevance +0.02; …". */
 function words(picture, step, selected) {
-  const say = picture.isSigned ? signed : short;
+  const { say } = picture;
   const parts = picture.features.map((name, n) => {
     const isBlank = stretchesOf(picture.blanks, n).some(([start, end]) => step >= start && step < end);
     const value = isBlank ? "blanked" : short(picture.values[step][n]);

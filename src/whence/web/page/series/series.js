@@ -28,7 +28,7 @@ export function mount(panel, context) {
   const view = makeView();
   tab = { ...context, served, view, blanks: new Blanks(), model: null, method: null, output: null, data: null, text: "", isExample: true,
     selected: null, window: null, answer: null, before: new Map(), asking: null };
-  tab.plot = makePlot({ colour: context.colour, onSelect: selected, onBlank: blankSelection });
+  tab.plot = makePlot({ colour: context.colour, onSelect: selected, onBlank: blankSelection, onClick: bringBack });
   view.plot.append(tab.plot.element);
   panel.replaceChildren(view.root);
   fillChoices();
@@ -165,7 +165,7 @@ function tell(sentence) {
 
 function selected(stretch) {
   tab.selected = stretch;
-  tab.view.blank.disabled = !stretch;
+  tab.view.blank.hidden = !stretch;
 }
 
 function blankSelection() {
@@ -176,6 +176,15 @@ function blankSelection() {
   tab.plot.select(null);
   selected(null);
   blanksChanged();
+}
+
+/** A click on a blanked stretch brings it back; the newest where several overlap. */
+function bringBack(step) {
+  const place = tab.blanks.now.findLastIndex(({ start, end }) => step >= start && step < end);
+  if (place < 0) return false;
+  tab.blanks.remove(place);
+  blanksChanged();
+  return true;
 }
 
 function blanksChanged() {

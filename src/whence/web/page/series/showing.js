@@ -3,7 +3,7 @@
 import { html } from "../chart/elements.js";
 import { short } from "../chart/scale.js";
 import { sayBlank } from "./blanks.js";
-import { fillHeadline, fillLegend, fillOutputs, notes } from "./forecast.js";
+import { fillLegend, fillOutputs, notes } from "./forecast.js";
 import { ledger } from "./ledger.js";
 
 /** What an answer without blanks depends on, beside the series. */
@@ -18,8 +18,8 @@ export function showAnswer(tab) {
   if (!answer) return;
   const step = model.step ?? "step";
   const { output, outputs, unit } = answer;
-  fillHeadline(view.headline, { name: output, before: tab.blanks.now.length ? beforeOf(tab) : undefined, after: outputs[output], unit });
-  fillOutputs(view.outputs, { outputs, output, unit });
+  const was = tab.blanks.now.length ? tab.before.get(keyOf(tab))?.outputs : undefined;
+  fillOutputs(view.outputs, { outputs, output, unit, was });
   fillLegend(view.legend, { largest, isSigned, isCrowded: tab.window[1] - tab.window[0] > view.plot.clientWidth });
   const { element, sum } = ledger(answer, isSigned);
   view.ledger.replaceChildren(element);

@@ -28,21 +28,19 @@ export function makeView() {
     keep("outputs", html("fieldset", { id: "series-output", class: "series-outputs" }, html("legend", { class: "sr", text: "The forecast to explain" }))),
     select("method", "by"), keep("modelLabel", select("model", "in")));
 
-  const headline = keep("headline", html("p", { id: "series-prediction", class: "verdict series-headline", dir: "auto" }));
-
   const toolbar = html("div", { class: "actions series-toolbar", role: "toolbar", "aria-label": "Blank a stretch" },
-    button("blank", "Blank the selection", { class: "primary", disabled: true }),
-    html("label", {}, html("span", { class: "sr", text: "in which features" }), keep("which", html("select", { id: "series-which" }))),
+    html("label", {}, "Blank ", keep("which", html("select", { id: "series-which" }))),
     button("undo", "Undo", { disabled: true }), button("redo", "Redo", { disabled: true }), button("clear", "Bring all back", { disabled: true }),
+    button("blank", "Blank the selection", { class: "primary", hidden: true }),
     html("span", { class: "series-spring" }),
     html("label", { class: "series-window" }, "Show ", keep("window", html("select", { id: "series-window" }))));
 
   const keys = html("p", { id: "series-keys", class: "series-keys" },
-    html("span", { class: "for-mouse", text: "Drag across the plot to select a stretch. " }),
-    ...keyHelp([["←", "→"], "move the cursor, ", ["Shift"], "extends, ", ["Enter"], "blanks, ", ["Esc"], "lets go."]));
+    html("span", { text: "Drag across the plot to blank a stretch; click a blanked one to bring it back. " }),
+    html("span", { class: "for-keys" }, ...keyHelp([["←", "→"], "move the cursor, ", ["Shift"], "with them selects, ", ["Enter"], "blanks."])));
 
   made.root = html("div", { class: "series", "aria-busy": "true" },
-    entry, question, headline, toolbar,
+    entry, question, toolbar,
     keep("plot", html("div", { class: "series-stage" })), keep("legend", html("div", { id: "series-legend", class: "series-legend" })),
     keys, keep("chips", html("ul", { id: "series-blanks", class: "series-chips", "aria-label": "Blanked stretches" })),
     html("section", { class: "block", "aria-labelledby": "series-ledger-title" },

@@ -1,0 +1,40 @@
+/** What the corpus tab says about all rows: the summary by class and the words that speak for and against a class. */
+
+import { bars } from "../chart.js";
+import { html } from "../chart/elements.js";
+import { fixed } from "../chart/scale.js";
+import { counts } from "./rows.js";
+import { representative } from "./words.js";
+
+const WORDS = 10;
+
+/** How many texts went to which class, how many were right, how many failed. */
+export function fillSummary(place, rows, classes) {
+  const { predicted, explained, right, judged, failed } = counts(rows, classes);
+  const parts = [`${explained} ${explained === 1 ? "text" : "texts"} explained`];
+  if (judged) parts.push(`${right} of ${judged} predicted as labelled (${Math.round((100 * right) / judged)} %)`);
+  if (failed) parts.push(`${failed} could not be explained`);
+  const most = Math.max(1, ...Object.values(predicted));
+  const share = (name) => {
+    const bar = html("span", { class: "corpus-stack", "aria-hidden": "true" });
+    bar.style.setProperty("--share", String(predicted[name] / most));
+    return html("div", { class: "corpus-class" }, html("dt", { text: name, dir: "auto" }), html("dd", {}, bar, String(predicted[name])));
+  };
+  place.replaceChildren(html("p", { class: "verdict", text: `${parts.join("; ")}.` }), html("dl", { class: "corpus-classes", "aria-label": "Predicted" }, ...classes.map(share)));
+}
+
+/** The most and the least relevant words for one class, over the texts predicted as that class. */
+export function fillLexicon(place, rows, { target, minimum, isByCharacter, isUnsigned }) {
+  const explanations = rows.map(({ explanation }) => explanation).filter(Boolean);
+  const found = representative(explanations, { target, minimum, most: WORDS, isByCharacter });
+  if (!found.words) {
+    const why = found.texts ? `No word occurs ${minimum} times in the ${found.texts} texts` : "No text was";
+    place.replaceChildren(html("p", { class: "corpus-small", text: `${why} predicted as “${target}”.` }));
+    return;
+  }
+  const largest = Math.max(...[...found.most, ...found.least].map(({ mean }) => Math.abs(mean)));
+  const list = (label, words) => bars({ label, largest, say: fixed(largest, { isSigned: !isUnsigned }), heads: ["word, how often", "mean relevance"],
+    items: words.map(({ word, mean, count }) => ({ label: word, value: mean, note: `${count}×` })) });
+  const note = `Mean relevance for “${target}” over the ${found.texts} ${found.texts === 1 ? "text" : "texts"} predicted as it; beside each word, how often it occurs.`;
+  place.replaceChildren(html("p", { class: "corpus-small", text: note }), list(isUnsigned ? "Matter most" : "Speak for it most", found.most), list(isUnsigned ? "Matter least" : "Speak against it most, or for it least", found.least));
+}
