@@ -196,20 +196,21 @@ function numbers({ x, xLabel, series, sayX, sayY, label }) {
  * @param {number} [options.largest] the number whose bar is full; else the largest of the items
  * @param {(value: number) => string} [options.say]
  * @param {boolean} [options.showsLabel] false hides the caption from sight (it stays for screen readers)
+ * @param {boolean} [options.isSigned] whether bars go to two sides; else they do when there are numbers of both signs
  * @param {[string, string]} [options.heads] the names of the columns of labels and numbers, for screen readers
  * @returns {HTMLElement} a figure
  */
-export function bars({ label, items, largest, say = signed, showsLabel = true, heads = ["name", "amount"] }) {
+export function bars({ label, items, largest, say = signed, showsLabel = true, heads = ["name", "amount"], isSigned = null }) {
   stylesheet("../chart.css");
   const drawn = items.filter(({ hasBar = true }) => hasBar);
   const most = largest ?? Math.max(0, ...drawn.map(({ value }) => Math.abs(value)));
-  const isSigned = drawn.some(({ value }) => value < 0);
+  const hasTwoSides = isSigned ?? (drawn.some(({ value }) => value < 0) && drawn.some(({ value }) => value > 0));
   const row = ({ label: name, value, note, class: kind, hasBar = true }) => {
     const bar = html("span", { class: `bar ${value < 0 ? "is-against" : "is-for"}` });
     bar.style.setProperty("--share", most ? String(Math.min(Math.abs(value) / most, 1)) : "0");
     return html("tr", { class: kind ?? null },
       html("th", { scope: "row", dir: "auto" }, html("span", { text: name }), note ? html("small", { text: note }) : null),
-      html("td", { class: "bar-cell", "aria-hidden": "true" }, html("span", { class: `bar-track${isSigned ? " is-signed" : ""}` }, hasBar ? bar : null)),
+      html("td", { class: "bar-cell", "aria-hidden": "true" }, html("span", { class: `bar-track${hasTwoSides ? " is-signed" : ""}` }, hasBar ? bar : null)),
       html("td", { class: "bar-number", text: say(value) }));
   };
   return html("figure", { class: "chart" },

@@ -124,6 +124,7 @@ function useText(text, name, hasHead) {
   view.source.textContent = `${name}: ${count(rows.length)}`;
   view.start.textContent = `Explain ${count(rows.length)}`;
   view.settings.hidden = false;
+  view.drop.classList.add("is-small");
   view.results.hidden = true;
   showPreview();
   return true;

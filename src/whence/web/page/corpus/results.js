@@ -33,7 +33,8 @@ export function fillLexicon(place, rows, { target, minimum, isByCharacter, isUns
     return;
   }
   const largest = Math.max(...[...found.most, ...found.least].map(({ mean }) => Math.abs(mean)));
-  const list = (label, words) => bars({ label, largest, say: fixed(largest, { isSigned: !isUnsigned }), heads: ["word, how often", "mean relevance"],
+  const isSigned = found.most.some(({ mean }) => mean < 0) || found.least.some(({ mean }) => mean > 0); // both lists share a scale
+  const list = (label, words) => bars({ label, largest, isSigned, say: fixed(largest, { isSigned: !isUnsigned }), heads: ["word, how often", "mean relevance"],
     items: words.map(({ word, mean, count }) => ({ label: word, value: mean, note: `${count}×` })) });
   const note = `Mean relevance for “${target}” over the ${found.texts} ${found.texts === 1 ? "text" : "texts"} predicted as it; beside each word, how often it occurs.`;
   place.replaceChildren(html("p", { class: "corpus-small", text: note }), list(isUnsigned ? "Matter most" : "Speak for it most", found.most), list(isUnsigned ? "Matter least" : "Speak against it most, or for it least", found.least));

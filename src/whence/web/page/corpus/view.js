@@ -22,7 +22,7 @@ export function makeView() {
   const settings = keep("settings", html("form", { id: "corpus-settings", class: "question corpus-settings", hidden: true, "aria-label": "What is explained and how" },
     keep("source", html("p", { id: "corpus-source", class: "corpus-source" })),
     select("text", "Texts in"), select("label", "labels in"),
-    keep("headLabel", html("label", { class: "corpus-check" }, keep("head", html("input", { type: "checkbox", id: "corpus-head" })), "The first line names the columns")),
+    keep("headLabel", html("label", { class: "corpus-check" }, keep("head", html("input", { type: "checkbox", id: "corpus-head" })), "first line is a header")),
     select("method", "by"), keep("modelLabel", select("model", "in")),
     keep("start", html("button", { type: "submit", id: "corpus-start", class: "primary" }))));
   const preview = keep("preview", html("ol", { id: "corpus-preview", class: "corpus-preview", "aria-label": "The first texts", hidden: true }));

@@ -27,9 +27,11 @@ function amount(value, before, unit) {
   const units = unit ? html("span", { class: "series-unit", text: unit }) : "";
   if (before === undefined) return html("span", { class: "series-amount" }, now, " ", units);
   const change = value - before;
+  const text = fixed(Math.max(Math.abs(value), Math.abs(before)))(change);
+  const kind = Number(text.replace("−", "-")) === 0 ? "" : change > 0 ? " is-up" : " is-down";
   return html("span", { class: "series-amount" },
     html("span", { class: "series-before", text: short(before) }), html("span", { class: "series-arrow", role: "img", "aria-label": "became", text: "→" }), now, " ", units, " ",
-    html("span", { class: `series-change ${change > 0 ? "is-up" : "is-down"}`, text: fixed(Math.max(Math.abs(value), Math.abs(before)))(change) }));
+    html("span", { class: `series-change${kind}`, text: kind ? text : "no change" }));
 }
 
 /** The scale: full blue, white, full red, with its numbers. */
