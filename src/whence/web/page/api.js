@@ -10,13 +10,33 @@ export class ApiError extends Error {
   }
 }
 
+const TOKEN = "whence-token"; // where a service's token is kept, for this tab of the browser only
+
+/** Use this token from now on. @param {string} token */
+export function useToken(token) {
+  try {
+    sessionStorage.setItem(TOKEN, token);
+  } catch {
+    // storage may be forbidden: the token is then asked for at every visit
+  }
+  held = token;
+}
+
+let held = "";
+try {
+  held = sessionStorage.getItem(TOKEN) ?? "";
+} catch {
+  // as above
+}
+
 const NO_ANSWER = "The server does not answer; is `whence serve` still running?";
 
 /** @param {string} path @param {RequestInit} [options] @returns {Promise<Response>} */
 async function ask(path, options = {}) {
   let response;
   try {
-    response = await fetch(path, { credentials: "omit", ...options });
+    const headers = { ...options.headers, ...(held ? { Authorization: `Bearer ${held}` } : {}) };
+    response = await fetch(path, { credentials: "omit", ...options, headers });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new ApiError(NO_ANSWER, 0, 2);
@@ -43,6 +63,9 @@ const post = (path, request, signal) =>
 
 /** What is served: models, methods, examples, limits. @param {AbortSignal} [signal] */
 export const getModels = async (signal) => (await ask("/api/models", { signal })).json();
+
+/** The service's description of itself. */
+export const getDescription = async () => (await ask("/openapi.json")).json();
 
 /** Explanations of texts. @param {object} request @param {AbortSignal} [signal] @returns {Promise<object[]>} */
 export const explain = async (request, signal) => (await (await post("/api/explain", request, signal)).json()).explanations;

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import * as colour from "./colour.js";
 import { copy } from "./copy.js";
-import { byId } from "./dom.js";
+import { byId, element } from "./dom.js";
 import { heatmap } from "./heatmap.js";
 import { readHash, writeHash } from "./link.js";
 import { mountShortcuts } from "./shortcuts.js";
@@ -14,6 +14,7 @@ const LOADERS = { series: () => import("./series/series.js"), corpus: () => impo
 
 /** @type {Record<string, {state: () => object, restore: (state: object) => void}>} */
 const tabs = {};
+let kept = {}; // states out of the address whose tabs have not been shown yet
 let shown = "text";
 let context;
 
@@ -24,10 +25,18 @@ function announce(sentence) {
 
 /** Keep the address and the permalink at what is seen now. The hash never leaves the browser. */
 function remember() {
-  const states = Object.fromEntries(Object.entries(tabs).map(([name, tab]) => [name, tab.state()]));
+  const states = { ...kept, ...Object.fromEntries(Object.entries(tabs).map(([name, tab]) => [name, tab.state()])) };
   const hash = writeHash(shown, states);
   byId("permalink").href = hash;
   if (location.hash !== hash) history.replaceState(null, "", hash);
+}
+
+let toasting = 0;
+/** A short message at the foot of the window. @param {string} sentence */
+function toast(sentence) {
+  byId("toast").textContent = sentence;
+  clearTimeout(toasting);
+  toasting = setTimeout(() => (byId("toast").textContent = ""), 4000);
 }
 
 let timer = 0;
@@ -57,8 +66,7 @@ async function load(name) {
     if (tabs[name]) return;
     tab.mount(panel, context);
     tabs[name] = tab;
-    const kept = readHash(location.hash).states[name];
-    if (kept) tab.restore(kept);
+    if (kept[name]) tab.restore(kept[name]);
   } catch (error) {
     console.warn(error);
     panel.textContent = "This part of the page could not be loaded. Reload the page to try again.";
@@ -68,6 +76,7 @@ async function load(name) {
 /** Take over what the address says. */
 function restore() {
   const { tab, states } = readHash(location.hash);
+  kept = { ...kept, ...states };
   for (const [name, mounted] of Object.entries(tabs)) if (states[name]) mounted.restore(states[name]);
   show(tab);
 }
@@ -91,7 +100,7 @@ function listenToPermalink() {
     clearTimeout(timer);
     remember();
     const worked = await copy(byId("permalink").href);
-    byId("share-message").textContent = worked ? "Link copied. It holds this whole view; nothing of it is sent to a server." : "Copy the link from the address bar.";
+    toast(worked ? "Link copied. It holds this whole view." : "Copy the link from the address bar.");
   });
 }
 
@@ -110,22 +119,52 @@ function listenToTheme() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tell);
 }
 
+/** What is served; waits for a server that does not answer yet, and asks for the token of one that needs it. */
+async function getModels() {
+  const message = byId("message");
+  for (;;) {
+    try {
+      const models = await api.retrying(api.getModels, { onWait: (error) => (message.textContent = error.message) });
+      message.textContent = "";
+      return models;
+    } catch (error) {
+      if (error.status !== 401) throw error;
+      api.useToken(await askToken(message));
+    }
+  }
+}
+
+/** @param {HTMLElement} place @returns {Promise<string>} */
+function askToken(place) {
+  return new Promise((resolve) => {
+    const field = element("input", { type: "password", id: "token", autocomplete: "off", required: true });
+    const form = element("form", { class: "token" },
+      element("label", { htmlFor: "token", text: "This service needs a token:" }), field, element("button", { text: "Use it" }));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      resolve(field.value.trim());
+    });
+    place.replaceChildren(form);
+    field.focus();
+  });
+}
+
 async function start() {
   listenToTabs();
   listenToTheme();
   listenToPermalink();
   mountShortcuts();
-  const message = byId("message");
-  const models = await api.retrying(api.getModels, { onWait: (error) => (message.textContent = error.message) });
-  message.textContent = "";
+  const models = await getModels();
   byId("version").textContent = `whence ${models.version}`;
-  context = { models, api, colour, heatmap, announce, changed: rememberSoon };
+  context = { models, api, colour, heatmap, announce, toast, changed: rememberSoon };
   text.mount(byId("panel-text"), context);
   tabs.text = text;
   const { tab, states } = readHash(location.hash);
+  kept = states;
   text.restore(states.text ?? {});
   if (tab !== "text") show(tab);
   window.addEventListener("hashchange", restore);
+  for (const event of ["input", "change", "click"]) document.addEventListener(event, rememberSoon);
 }
 
 start().catch((error) => {

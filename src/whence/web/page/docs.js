@@ -1,11 +1,10 @@
 // The page at /docs: the service's own description, /openapi.json, made readable.
 
+import { getDescription } from "./api.js";
 import { byId, element } from "./dom.js";
 
 async function start() {
-  const response = await fetch("/openapi.json", { credentials: "omit" });
-  if (!response.ok) throw new Error(`The server answered with status ${response.status}.`);
-  const api = await response.json();
+  const api = await getDescription();
   if (api.info?.description) byId("about").textContent = api.info.description;
   const routes = Object.entries(api.paths ?? {}).flatMap(([path, verbs]) =>
     Object.entries(verbs).map(([verb, operation]) => ({ path, verb: verb.toUpperCase(), operation, id: `${verb}${path.replaceAll(/[^a-z0-9]+/gi, "-")}` })),
@@ -66,11 +65,17 @@ function kind(raw, api, depth = 0) {
   if (several) return [...new Set(several.filter((each) => each.type !== "null").map((each) => kind(each, api, depth)))].join(" or ");
   if (schema.type === "array") {
     if (schema.prefixItems) return `[${schema.prefixItems.map((each) => kind(each, api, depth + 1)).join(", ")}]`;
-    return depth < 3 ? `list of ${kind(schema.items, api, depth + 1)}` : "list";
+    return `list of ${plural(kind(schema.items, api, depth + 1))}`;
   }
   if (schema.type === "object" && schema.additionalProperties && !schema.properties) return `object of ${kind(schema.additionalProperties, api, depth + 1)}`;
   if (schema.properties && depth < 2) return `{${Object.keys(schema.properties).join(", ")}}`;
   return { string: "text", integer: "whole number", number: "number", boolean: "true or false" }[schema.type] ?? schema.type ?? "anything";
+}
+
+/** "list of texts", "list of lists of numbers". @param {string} name */
+function plural(name) {
+  if (name.startsWith("list of ")) return `lists of ${name.slice(8)}`;
+  return ["text", "number", "whole number"].includes(name) ? `${name}s` : name;
 }
 
 const SAMPLES = { texts: ["neither funny nor suspenseful"], text: "neither funny nor suspenseful", values: [[0.1], [0.2]] };
@@ -88,5 +93,5 @@ function statuses(responses) {
 }
 
 start().catch((error) => {
-  byId("message").textContent = error instanceof TypeError ? "The server does not answer; is `whence serve` still running?" : error.message;
+  byId("message").textContent = error.message;
 });

@@ -49,17 +49,21 @@ export function paint(box, explanation, options = {}) {
 /** The largest |relevance| of a text. @param {Explanation} explanation */
 export const largestOf = (explanation) => explanation.relevance.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 
+/** What is explained, for people: "positive", "positive versus negative", "positive versus the rest". @param {Explanation} explanation */
+export function goal({ target, versus }) {
+  return versus ? `${target} versus ${versus === "rest" ? "the rest" : versus}` : target;
+}
+
 /**
  * What a token's relevance means: its number, what it says, and what else is to be known.
  * @param {Explanation} explanation @param {number} n @param {{isDeleted?: boolean, unsigned?: boolean}} [how]
  */
 export function meaning(explanation, n, { isDeleted = false, unsigned = false } = {}) {
   const value = explanation.relevance[n];
-  const goal = explanation.target + (explanation.versus ? ` rather than ${explanation.versus}` : "");
   const side = unsigned ? "matters for" : value > 0 ? "speaks for" : value < 0 ? "speaks against" : "says nothing about";
   return {
     number: isDeleted ? "deleted" : unsigned ? value.toFixed(2) : signed(value),
-    says: isDeleted ? "" : `${side} ${goal}`,
+    says: isDeleted ? "" : `${side} ${goal(explanation)}`,
     note: explanation.unknown?.[n] ? "not in the vocabulary" : "",
   };
 }
@@ -111,8 +115,8 @@ function isCharacters({ spans }) {
   return spans.length > 3 && touching > 0.8 * (spans.length - 1);
 }
 
-function summary({ text, target }) {
-  return `${visible(text)}: the words that speak for and against ${target}`;
+function summary(explanation) {
+  return `${visible(explanation.text)}: the words that speak for and against ${goal(explanation)}`;
 }
 
 /** Only one token can be reached by Tab; arrow keys move on from there. */

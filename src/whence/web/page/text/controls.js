@@ -14,7 +14,13 @@ export function mountControls(store, models) {
   for (const name of ["target", "versus", "method", "compare"]) {
     byId(name).addEventListener("change", (event) => store.set({ [name]: event.target.value }));
   }
-  byId("model").addEventListener("change", (event) => store.set(switched(store.state, event.target.value, classesOf)));
+  const readsOf = (name) => textModels.find((model) => model.name === name)?.reads;
+  byId("model").addEventListener("change", (event) => {
+    const { value } = event.target;
+    const isSameCut = readsOf(value) === readsOf(store.state.model);
+    if (!isSameCut) store.begin();
+    store.set({ ...switched(store.state, value, classesOf), ...(isSameCut ? {} : { deleted: [] }) });
+  });
   byId("question").addEventListener("submit", (event) => event.preventDefault());
   examples(store, models.examples);
   settings(store, models);
@@ -39,7 +45,7 @@ export function mountControls(store, models) {
 function switched(state, model, classesOf) {
   const known = (value, otherwise) => (["predicted", "all", "", "rest", ...classesOf(model)].includes(value) ? value : otherwise);
   const compare = state.compare === `model:${model}` ? "" : state.compare;
-  return { model, deleted: [], selection: null, target: known(state.target, "predicted"), versus: known(state.versus, ""), compare };
+  return { model, selection: null, target: known(state.target, "predicted"), versus: known(state.versus, ""), compare };
 }
 
 /** Put options in a menu, only if they changed: an open menu must not close. */

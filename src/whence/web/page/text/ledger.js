@@ -1,6 +1,7 @@
 // Where the score comes from: words for, words against, biases, …; one row each, starting where the row above ended.
 
 import { element, signed } from "../dom.js";
+import { goal } from "../heatmap.js";
 
 /** @typedef {import("../heatmap.js").Explanation} Explanation */
 
@@ -34,16 +35,15 @@ export function paintLedger(box, explanation, { unsigned, label }) {
   const rows = amounts(explanation);
   const sum = rows.reduce((total, { value }) => total + value, 0);
   box.dataset.sum = String(sum);
-  const goal = explanation.target + (explanation.versus ? ` versus ${explanation.versus}` : "");
   if (unsigned) {
-    box.replaceChildren(element("p", { class: "note", text: `${label} says how much each word matters, not how the score of ${goal} (${signed(explanation.score)}) adds up.` }));
+    box.replaceChildren(element("p", { class: "note", text: `${label} says how much each word matters, not how the score of ${goal(explanation)} (${signed(explanation.score)}) adds up.` }));
     return;
   }
   const gap = explanation.score - sum;
   if (Math.abs(gap) > 0.005 * Math.max(1, Math.abs(explanation.score))) {
     rows.push({ name: "not accounted for", note: `${label} need not add up to the score`, value: gap });
   }
-  draw(box, rows, { name: "score", note: goal, value: explanation.score });
+  draw(box, rows, { name: "score", note: goal(explanation), value: explanation.score });
 }
 
 function draw(box, rows, total) {

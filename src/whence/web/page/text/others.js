@@ -1,7 +1,7 @@
 // What stands beside the sentence: the text before a replacement, another method or model, all classes, another sentence.
 
 import { element, percent, probabilities, signed } from "../dom.js";
-import { heatmap, largestOf, paint } from "../heatmap.js";
+import { goal, heatmap, largestOf, paint } from "../heatmap.js";
 
 /** @typedef {import("./answers.js").View} View */
 /** @typedef {import("../heatmap.js").Explanation} Explanation */
@@ -47,7 +47,7 @@ export function paintOther(box, view, { title, unsigned, onToken, deleted, mount
     mounted(box.map);
     box.replaceChildren(element("div", { class: "beside" }, box.head, box.map));
   }
-  return box.head.replaceChildren(`By ${title}: `, ...said(view.other), `. Explained: ${view.other.target}, ${signed(view.other.score)}.`);
+  return box.head.replaceChildren(`By ${title}: `, ...said(view.other), `. Explained: ${goal(view.other)}, ${signed(view.other.score)}.`);
 }
 
 /**
@@ -74,8 +74,8 @@ export function paintSecond(box, view, { unsigned, onSwap }) {
   const { second, main } = view;
   const words = (explanation) => explanation.relevance.reduce((sum, value) => sum + value, 0);
   const compared = second.target === main.target
-    ? ` The score of ${main.target} is ${signed(second.score)} here and ${signed(main.score)} above; the words bring ${signed(words(second))} and ${signed(words(main))}.`
-    : ` Explained: ${second.target}, ${signed(second.score)}.`;
+    ? ` The score of ${goal(main)} is ${signed(second.score)} here and ${signed(main.score)} above; the words bring ${signed(words(second))} and ${signed(words(main))}.`
+    : ` Explained: ${goal(second)}, ${signed(second.score)}.`;
   return box.replaceChildren(
     element("div", { class: "beside" },
       element("p", { class: "verdict" }, "The model says ", ...said(second), ".", compared),

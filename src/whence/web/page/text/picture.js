@@ -1,7 +1,7 @@
 // Everything that is seen of a view: the sentence, what the model says, scores, ledger, and what stands beside them.
 
 import { byId, element, percent, probabilities, signed } from "../dom.js";
-import { heatmap, largestOf, paint } from "../heatmap.js";
+import { goal, heatmap, largestOf, paint } from "../heatmap.js";
 import { shade } from "../colour.js";
 import { mountGestures } from "./gestures.js";
 import { paintLedger } from "./ledger.js";
@@ -77,7 +77,6 @@ export class Picture {
     const name = element("strong", { text: main.predicted, dataset: { predicted: main.predicted } });
     const then = earlier && whole ? ` With every word: ${earlier.predicted}, ${share(earlier)}.` : "";
     byId("verdict").replaceChildren("The model says ", name, `, ${share(main)}.${then}`);
-    const goal = main.target + (main.versus ? ` rather than ${main.versus === "rest" ? "anything else" : main.versus}` : "");
     const swatch = (value, text) => {
       const { background, ink } = shade(value, 1);
       const made = element("span", { class: "swatch", text });
@@ -86,7 +85,7 @@ export class Picture {
       return made;
     };
     const largest = largestOf(main);
-    const marks = unsigned ? [swatch(1, "matters"), ` for ${goal}`] : [swatch(1, "for"), " ", swatch(-1, "against"), ` ${goal}`];
+    const marks = unsigned ? [swatch(1, "matters"), ` for ${goal(main)}`] : [swatch(1, "for"), " ", swatch(-1, "against"), ` ${goal(main)}`];
     const notes = [`full colour at ${unsigned ? "" : "±"}${largest.toFixed(2)}`];
     if (main.unknown?.some(Boolean)) notes.push("dotted: not in the vocabulary");
     if (unsigned) notes.push(`${this.#method(asked.method).label} does not tell for from against`);

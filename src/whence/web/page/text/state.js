@@ -57,7 +57,8 @@ export function fromPlain(given, models) {
   };
 }
 
-const string = (value, otherwise) => (typeof value === "string" ? value.slice(0, LONGEST_TEXT) : otherwise);
+/** As a text field keeps it: with plain line ends. */
+const string = (value, otherwise) => (typeof value === "string" ? value.slice(0, LONGEST_TEXT).replaceAll(/\r\n?/g, "\n") : otherwise);
 const oneOf = (value, known, otherwise) => (known.includes(value) ? value : otherwise);
 const positive = (value) => (typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : null);
 const numbers = (value) =>

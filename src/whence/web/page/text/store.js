@@ -50,10 +50,15 @@ export class Store {
 
   /** Start afresh, as after opening a link. @param {State} state */
   replace(state) {
+    this.begin();
+    this.#become(state);
+  }
+
+  /** Let go of the past, as when tokens are counted in another way from now on. */
+  begin() {
     this.past = [];
     this.future = [];
     this.lastKind = "";
-    this.#become(state);
   }
 
   get canUndo() {

@@ -25,13 +25,14 @@ let context;
 let view = null;
 let waiting = []; // tokens that were clicked before the newest text was explained
 let lastSaid = "";
+let isFromLink = false; // until the state of a link has been answered
 
 /** @param {HTMLElement} _panel its markup stands in index.html @param {any} given models and what the shell offers */
 export function mount(_panel, given) {
   context = given;
   store = new Store({ ...usual(context.models), text: "" });
   answers = new Answers(context.models, { view: arrived, busy, problem });
-  const exported = mountExports(store, () => view, (text) => (byId("share-message").textContent = text));
+  const exported = mountExports(store, () => view, context.toast);
   picture = new Picture(context.models, store, { toggle, replace, exported });
   curve = new DeletionCurve(store, problem);
   mountControls(store, context.models);
@@ -43,7 +44,10 @@ export function mount(_panel, given) {
 export const state = () => toPlain(store.state, context.models);
 
 /** From a link. @param {object} plain */
-export const restore = (plain) => store.replace(fromPlain(plain, context.models));
+export function restore(plain) {
+  isFromLink = true;
+  store.replace(fromPlain(plain, context.models));
+}
 
 function listen() {
   const text = byId("text");
@@ -95,6 +99,7 @@ function needsAnswer(now, old) {
 
 function arrived(found) {
   view = found;
+  isFromLink = false;
   picture.paint(view);
   curve.paint();
   const { predicted, scores } = found.main;
@@ -113,11 +118,18 @@ function busy(is) {
 /** @param {Error|null} error */
 function problem(error) {
   if (error?.name === "AbortError") return;
+  if (error?.status === 422 && isFromLink) return mended();
   if (error && !(error instanceof ApiError)) console.warn(error);
   const sentence = error instanceof ApiError ? error.message : "Something went wrong in the page. Reload it to try again.";
   byId("message").textContent = error ? sentence : "";
   byId("result").classList.toggle("is-stale", Boolean(error));
   if (error) waiting = [];
+}
+
+/** A link may ask for what cannot be, such as the deletion of a word that is not there: keep the text, let go of the rest. */
+function mended() {
+  isFromLink = false;
+  store.set({ deleted: [], before: null, selection: null, versus: "", epsilon: null, delta: null, second: "" });
 }
 
 /** Delete a word or bring it back. A click on a text that is not explained yet waits for it. @param {number} n */
