@@ -138,7 +138,7 @@ async function getModels() {
 function askToken(place) {
   return new Promise((resolve) => {
     const field = element("input", { type: "password", id: "token", autocomplete: "off", required: true });
-    const form = element("form", { class: "token" },
+    const form = element("form", { class: "secret" },
       element("label", { htmlFor: "token", text: "This service needs a token:" }), field, element("button", { text: "Use it" }));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
