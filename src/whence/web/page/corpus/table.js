@@ -63,7 +63,7 @@ function line({ row, text, label, truth, explanation, error, probability, isRigh
     cell("text", ...said),
     cell("predicted", html("span", { text: explanation?.predicted ?? "", dir: "auto" })),
     cell("probability", explanation ? meter(probability) : ""),
-    hasLabels ? cell("label", html("span", { text: truth ?? label ?? "", dir: "auto" }), " ", mark) : null,
+    hasLabels ? cell(isRight ? "label is-right" : "label", html("span", { text: truth ?? label ?? "", dir: "auto" }), " ", mark) : null,
     cell("open", text?.trim() ? html("button", { type: "button", class: "corpus-go", "aria-label": `Open row ${row} in the text tab`, title: "Open in the text tab", text: "↗" }) : ""));
 }
 

@@ -15,7 +15,7 @@ export function makeView() {
       html("p", { class: "corpus-offer" }, html("span", { class: "for-mouse", text: "Drop a file here, or " }),
         html("label", { class: "button", for: "corpus-file", text: "Open a file" }),
         keep("file", html("input", { type: "file", id: "corpus-file", class: "sr", accept: ".txt,.csv,.tsv,.tab,.jsonl,.ndjson,.json,text/plain,text/csv" })),
-        button("sample", "Try a sample")),
+        button("sample", "Try a sample", { class: "primary" })),
       keep("limits", html("p", { class: "corpus-small" })))),
     keep("message", html("p", { id: "corpus-message", class: "message", role: "alert" })));
 
