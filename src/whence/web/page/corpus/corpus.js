@@ -3,6 +3,7 @@
 import { html, stylesheet } from "../chart/elements.js";
 import { CsvError } from "../csv.js";
 import { FileError, readText } from "../files.js";
+import { writeHash } from "../link.js";
 import { save } from "../saving.js";
 import { guessLabel, guessText, labelReader, readTable } from "./reading.js";
 import { fillLexicon, fillSummary } from "./results.js";
@@ -241,5 +242,7 @@ function sortBy(column) {
 
 /** Hand a text to the text tab. */
 function open({ text }) {
-  if (text?.trim()) document.dispatchEvent(new CustomEvent("whence:open", { detail: { text, model: tab.made.model } }));
+  if (!text?.trim()) return;
+  const event = new CustomEvent("whence:open", { detail: { text, model: tab.made.model }, cancelable: true });
+  if (document.dispatchEvent(event)) location.hash = writeHash("text", { text: event.detail }); // nobody took it: by the address
 }

@@ -35,8 +35,8 @@ function amount(value, before, unit) {
 }
 
 /** The scale: full blue, white, full red, with its numbers. */
-export function fillLegend(place, { largest, isSigned, isCrowded }) {
-  const ramp = html("span", { class: `series-ramp${isSigned ? "" : " is-unsigned"}`, "aria-hidden": "true" });
+export function fillLegend(place, { largest, isSigned, isCrowded, isBoosted }) {
+  const ramp = html("span", { class: `series-ramp${isSigned ? "" : " is-unsigned"}${isBoosted ? " is-boosted" : ""}`, "aria-hidden": "true" });
   const ends = isSigned ? [`${signed(-largest)} against`, `for ${signed(largest)}`] : ["0", short(largest)];
   place.replaceChildren(
     html("span", { class: "series-scale-words", text: "Relevance per step" }), html("span", { text: ends[0] }), ramp, html("span", { text: ends[1] }),
@@ -47,11 +47,11 @@ export function fillLegend(place, { largest, isSigned, isCrowded }) {
 export function notes({ features, reference, step, output, isSigned }) {
   const means = features.map((name, n) => `${name} ${short(reference[n])}`).join(", ");
   const sign = isSigned
-    ? `Red pushed “${output}” up, blue pushed it down; white did neither.`
+    ? `Red pushed the forecast “${output}” up, blue pushed it down; no colour did neither.`
     : `The deeper the colour, the more the forecast of “${output}” hangs on the value. The method does not tell up from down.`;
   return [
     sign,
-    `A blanked value becomes the feature's reference: ${means}. The network reads it as an ordinary ${step}, not as a gap, so the others are weighed anew.`,
-    `The network reads a value at its reference as 0, and an input of 0 gets no relevance: what is explained is how the forecast differs from that of reference values; the rest is in the constants.`,
+    `A blanked value becomes the feature's reference: ${means}. The network then reads an ordinary ${step}, not a gap, and weighs all others anew.`,
+    "A value at its reference is 0 for the network, and a 0 gets no relevance: relevance is about how far values are from their references. What the network forecasts without any input is in the lines below the features.",
   ];
 }

@@ -37,7 +37,7 @@ export function drawLine(picture, { values, blanks, reference, frame, height }) 
 }
 
 /** A few round numbers between the lowest and the highest value. */
-function axisValues(low, high) {
+export function axisValues(low, high) {
   const choices = [2, 3, 4].map((count) => ticks(low, high, count));
   return choices.find(({ length }) => length === 3 || length === 4) ?? choices.find(({ length }) => length === 2) ?? choices[0].slice(0, 1);
 }

@@ -2,12 +2,13 @@
 
 import { bars } from "../chart.js";
 import { html } from "../chart/elements.js";
-import { short, signed } from "../chart/scale.js";
+import { fixed, short } from "../chart/scale.js";
 
 const KINDS = [
   [/stabiliser/, "stabiliser", "what keeps denominators off zero"],
   [/initial_state/, "initial state", "the network's state before the first step"],
-  [/bias|mean|offset|shift/, "constants", "biases: what the network forecasts whatever it reads"],
+  [/bias/, "biases", "what the network adds whatever it reads"],
+  [/reference level/, "reference level", "where the forecast starts"],
 ];
 const CLOSE = 1e-3; // relative; a score and a forecast nearer than this are the same number
 
@@ -21,7 +22,7 @@ export function ledger({ features, relevance, absorbed, score, outputs, output, 
   const rest = grouped(absorbed ?? {});
   const sum = [...given, ...rest].reduce((total, { value }) => total + value, 0);
   const items = [...given, ...rest.map((item) => ({ ...item, class: "is-absorbed", hasBar: false }))];
-  const chart = bars({ label: "Relevance by feature, and what was absorbed", items, showsLabel: false, heads: ["from", "relevance"], say: isSigned ? signed : short });
+  const chart = bars({ label: "Relevance by feature, and what was absorbed", items, showsLabel: false, heads: ["from", "relevance"], say: fixed(Math.max(...items.map(({ value }) => Math.abs(value))), { isSigned }) });
   const isForecast = Math.abs(score - outputs[output]) <= CLOSE * Math.max(1, Math.abs(score));
   const total = html("p", { class: "series-total" }, isSigned ? totalWords(sum, score, isForecast, unit) : "This method only says how much each value matters; its numbers do not add up to the forecast.");
   return { element: html("div", {}, chart, total), sum };

@@ -5,10 +5,10 @@
  */
 
 import { html, onWidth, svg } from "../chart/elements.js";
-import { fixed, short, ticks } from "../chart/scale.js";
+import { fixed, short } from "../chart/scale.js";
 import { timeTicks } from "./axis.js";
 import { listen } from "./cursor.js";
-import { drawBars, drawBlanks, drawLine, drawStrip, frameOf } from "./lanes.js";
+import { axisValues, drawBars, drawBlanks, drawLine, drawStrip, frameOf } from "./lanes.js";
 
 const LINE = 58;
 const STRIP = 16;
@@ -25,6 +25,7 @@ const MARGIN = { left: 46, right: 8 };
  * @property {{start: number, end: number, features?: number[]}[]} blanks
  * @property {number} largest the relevance with full colour
  * @property {[number, number]} window the steps shown
+ * @property {boolean} isBoosted whether colours follow the square root, so that weak values show
  * @property {boolean} isSigned whether the method tells for from against
  */
 
@@ -106,24 +107,28 @@ function draw(plot) {
   const { for: red, against: blue, quiet } = plot.colour.palette();
   const edge = getComputedStyle(plot.element).getPropertyValue("--line").trim() || quiet;
   const steps = picture.labels.length;
+  const colourOf = (value) => plot.colour.shade(picture.isBoosted ? boosted(value, picture.largest) : value, picture.largest).background;
   plot.rows.forEach(({ picture: drawing, strip, blanks }, n) => {
     const stretches = stretchesOf(picture.blanks, n);
     drawing.setAttribute("width", width);
     const values = picture.values.map((row) => row[n]);
     drawLine(drawing, { values, blanks: stretches, reference: picture.reference?.[n] ?? null, frame, height: LINE });
     const relevance = picture.relevance ? picture.relevance.map((row) => row[n]) : new Array(steps).fill(0);
-    drawStrip(strip, { relevance, frame, height: STRIP, line: edge, colourOf: (value) => plot.colour.shade(value, picture.largest).background });
+    drawStrip(strip, { relevance, frame, height: STRIP, line: edge, colourOf });
     drawBlanks(blanks, stretches, frame);
   });
   const sums = picture.sums ?? new Array(steps).fill(0);
   const { low, high, atY } = drawBars(plot.sum.canvas, { relevance: sums, frame, height: BARS, colours: { for: red, against: blue }, line: quiet });
-  const marks = high > low ? [...new Set([...ticks(low, high, 2).slice(0, 1), 0, ...ticks(low, high, 2).slice(-1)])] : [0];
+  const marks = high > low ? axisValues(low, high) : [0];
   plot.sum.scale.replaceChildren(
     ...marks.map((value) => svg("text", { class: "chart-tick", x: MARGIN.left - 6, y: atY(value) + 4, "text-anchor": "end", text: short(value) })),
   );
   drawAxis(plot);
   place(plot);
 }
+
+/** A weak value as a stronger one, on a scale of square roots; its sign stays. */
+const boosted = (value, largest) => Math.sign(value) * Math.sqrt(Math.abs(value) * largest);
 
 function drawAxis({ axis, picture, frame, width }) {
   axis.setAttribute("width", width);

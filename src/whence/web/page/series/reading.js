@@ -4,11 +4,13 @@ import { CsvError, parse } from "../csv.js";
 
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 const WITH_COMMA = /^[+-]?\d*,\d+(e[+-]?\d+)?$/i;
+const LABELS = /^(date|time|timestamp|day|hour|week|month|year|step|index|label|id|t)?$/i; // names of a first column that is no feature
 const MISSING = new Set(["", "na", "n/a", "nan", "null", "none", "nil", "?", "-", "–", "."]);
 
 /**
  * @typedef {Object} Series
  * @property {string[]} labels a name for every step: the dates of the file, else "step 1", "step 2", …
+ * @property {string[]} features the model's, or the columns of the file for a model that reads any
  * @property {number[][]} values one number per feature and step
  * @property {string[]} notes what the reader should know about how the file was read
  */
@@ -16,15 +18,17 @@ const MISSING = new Set(["", "na", "n/a", "nan", "null", "none", "nil", "?", "-"
 /**
  * A series for a model.
  * @param {string} text
- * @param {{features: string[], limit: number, step?: string}} model its features, the most steps, the name of one step
+ * @param {{features: string[], limit: number, step?: string}} model its features (none: it reads any), the most steps, the name of
+ *   one step
  * @returns {Series}
  * @throws {CsvError} with a sentence that names line and column
  */
-export function readSeries(text, { features, limit, step = "step" }) {
+export function readSeries(text, { features: wanted, limit, step = "step" }) {
   const { records, separator } = parse(text);
   if (!records.length) throw new CsvError("There is no line with values. Paste or upload a CSV with one line per step.");
   const first = records[0].cells.map((cell) => cell.trim());
-  const hasHead = !first.some((cell) => isNumber(cell)) || first.some((cell) => features.some((name) => same(cell, name)));
+  const hasHead = !first.some((cell) => isNumber(cell)) || first.some((cell) => wanted.some((name) => same(cell, name)));
+  const features = wanted.length ? wanted : ownNames(first, records, hasHead);
   const columns = matched(hasHead ? first : null, first.length, records, features, hasHead);
   const rows = hasHead ? records.slice(1) : records;
   if (!rows.length) throw new CsvError("The file has a header but no line with values.");
@@ -34,7 +38,15 @@ export function readSeries(text, { features, limit, step = "step" }) {
   const isComma = !hasPoint && rows.some(({ cells }) => columns.places.some((place) => cells[place].includes(",")));
   if (isComma) columns.notes.push("Commas were read as decimal commas.");
   const labels = rows.map(({ cells }, n) => (columns.label === null ? "" : cells[columns.label].trim()) || `${step} ${n + 1}`);
-  return { labels, values, notes: columns.notes };
+  return { labels, features, values, notes: columns.notes };
+}
+
+/** The columns of a file as features; the first holds labels where it is no number or called so. */
+function ownNames(first, records, hasHead) {
+  const below = (hasHead ? records[1] : records[0])?.cells[0]?.trim() ?? "";
+  const hasLabels = first.length > 1 && ((hasHead && LABELS.test(first[0])) || (!isNumber(below) && !isMissing(below)));
+  const columns = first.slice(hasLabels ? 1 : 0);
+  return columns.map((cell, n) => (hasHead && cell) || `feature ${n}`);
 }
 
 /** Which column holds which feature, which the labels, and what to tell the reader. */

@@ -2,6 +2,7 @@
 
 import { html, stylesheet } from "../chart/elements.js";
 import { CsvError } from "../csv.js";
+import { FileError, readText } from "../files.js";
 import { save } from "../saving.js";
 import { Blanks, validBlanks } from "./blanks.js";
 import { makePlot } from "./plot.js";
@@ -10,6 +11,7 @@ import { relevanceCsv } from "./saving.js";
 import { keyOf, showAnswer, showBlanks, spoken } from "./showing.js";
 import { makeView } from "./view.js";
 
+const BYTES = 5e6; // of a file
 const LINKED = 8000; // characters of data that a link carries
 const WINDOWS = [30, 90, 365, 1000];
 
@@ -44,6 +46,7 @@ export function state() {
   const kept = { model: model.name, method };
   if (output) kept.output = output;
   if (blanks.now.length) kept.blanks = blanks.now;
+  if (tab.view.boost.checked) kept.boost = true;
   if (tab.view.window.value) kept.last = Number(tab.view.window.value);
   if (!isExample && text.length < LINKED) kept.data = text;
   else if (!isExample) kept.isLeftOut = true;
@@ -55,11 +58,13 @@ export function restore(kept) {
   if (!tab) return;
   if (tab.served.some(({ name }) => name === kept.model)) chooseModel(kept.model);
   if (tab.models.methods.some(({ name }) => name === kept.method)) tab.view.method.value = tab.method = kept.method;
-  if (tab.model.outputs.includes(kept.output)) tab.output = kept.output;
+  if (typeof kept.output === "string" && (!tab.model.outputs.length || tab.model.outputs.includes(kept.output))) tab.output = kept.output;
+  tab.view.boost.checked = kept.boost === true;
   if (typeof kept.data === "string") useText(kept.data, "The series of the link");
   else useExample();
+  if (!tab.data) return;
   if (kept.isLeftOut) tell("The link was made for a series too long for a link. The example is shown; open the file to see it again.");
-  else tab.blanks.restart(validBlanks(kept.blanks, { steps: tab.data.labels.length, features: tab.model.features.length }));
+  else tab.blanks.restart(validBlanks(kept.blanks, { steps: tab.data.labels.length, features: tab.data.features.length }));
   if ([...tab.view.window.options].some(({ value }) => value === String(kept.last))) tab.view.window.value = String(kept.last);
   setWindow();
   ask();
@@ -79,8 +84,7 @@ function chooseModel(name) {
   tab.output = tab.model.outputs[0] ?? null;
   view.model.value = tab.model.name;
   view.about.textContent = tab.model.description ?? "";
-  const which = tab.model.features.map((feature, n) => html("option", { value: String(n), text: `in ${feature} only` }));
-  view.which.replaceChildren(html("option", { value: "", text: "in all features" }), ...which);
+  view.title.textContent = `Which ${tab.model.step || "step"}s made the forecast?`;
 }
 
 function listen() {
@@ -88,6 +92,7 @@ function listen() {
   view.model.addEventListener("change", () => (chooseModel(view.model.value), useExample()));
   view.method.addEventListener("change", () => ((tab.method = view.method.value), ask()));
   view.outputs.addEventListener("change", (event) => ((tab.output = event.target.value), ask()));
+  view.boost.addEventListener("change", () => (draw(), tab.changed?.()));
   view.window.addEventListener("change", () => (setWindow(), draw(), tab.changed?.()));
   view.blank.addEventListener("click", blankSelection);
   for (const name of ["undo", "redo", "clear"]) view[name].addEventListener("click", () => (tab.blanks[name](), blanksChanged()));
@@ -107,7 +112,7 @@ function listen() {
   document.addEventListener("themechange", () => tab.plot.redraw());
 }
 
-const csvParts = () => [{ ...tab.data, features: tab.model.features }, tab.answer, tab.blanks.now];
+const csvParts = () => [tab.data, tab.answer, tab.blanks.now];
 
 function showPasting(isShown) {
   tab.view.pasting.hidden = !isShown;
@@ -118,13 +123,25 @@ function showPasting(isShown) {
 async function openFile(file) {
   if (!file) return;
   tab.view.file.value = "";
-  if (file.size > 5e6) return tell(`${file.name} has ${(file.size / 1e6).toFixed(1)} MB; a series may have 5 MB.`);
-  useText(await file.text(), file.name);
+  try {
+    const { text, note } = await readText(file, BYTES);
+    if (useText(text, file.name) && note) tell(note);
+  } catch (error) {
+    if (!(error instanceof FileError)) throw error;
+    tell(error.message);
+  }
 }
 
 function useExample() {
   const { model } = tab;
-  if (!model.example) return tell("This model brings no example. Open a CSV file or paste values.");
+  if (!model.example) {
+    tab.data = null;
+    tab.asking?.abort();
+    tab.view.root.classList.add("has-no-series");
+    tab.view.source.textContent = "This model brings no example:";
+    tab.view.example.hidden = true;
+    return;
+  }
   useText(model.example, "Example");
   tab.isExample = true;
   tab.view.example.hidden = true;
@@ -134,7 +151,7 @@ function useExample() {
 function useText(text, source) {
   const { model, models, view } = tab;
   try {
-    tab.data = readSeries(text, { features: model.features, limit: models.limits.steps, step: model.step ?? "step" });
+    tab.data = readSeries(text, { features: model.features, limit: models.limits.steps, step: model.step || "step" });
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
     tell(error.message);
@@ -144,8 +161,11 @@ function useText(text, source) {
   tab.blanks.restart();
   tell("");
   view.example.hidden = !model.example;
-  const { labels, notes: read } = tab.data;
-  const count = `${labels.length} ${model.step ?? "step"}${labels.length === 1 ? "" : "s"}`;
+  view.root.classList.remove("has-no-series");
+  const { labels, features, notes: read } = tab.data;
+  const count = `${labels.length} ${model.step || "step"}${labels.length === 1 ? "" : "s"}`;
+  const which = features.map((feature, n) => html("option", { value: String(n), text: `in ${feature} only` }));
+  view.which.replaceChildren(html("option", { value: "", text: "in all features" }), ...which);
   view.source.textContent = [`${source}: ${count}, ${labels[0]} to ${labels.at(-1)}.`, ...read].join(" ");
   const windows = WINDOWS.filter((steps) => steps < labels.length);
   view.window.replaceChildren(html("option", { value: "", text: `all ${count}` }), ...windows.map((steps) => html("option", { value: String(steps), text: `the last ${steps}` })));

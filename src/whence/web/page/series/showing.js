@@ -20,16 +20,16 @@ export function showAnswer(tab) {
   const { output, outputs, unit } = answer;
   const was = tab.blanks.now.length ? tab.before.get(keyOf(tab))?.outputs : undefined;
   fillOutputs(view.outputs, { outputs, output, unit, was });
-  fillLegend(view.legend, { largest, isSigned, isCrowded: tab.window[1] - tab.window[0] > view.plot.clientWidth });
+  fillLegend(view.legend, { largest, isSigned, isBoosted: view.boost.checked, isCrowded: tab.window[1] - tab.window[0] > view.plot.clientWidth });
   const { element, sum } = ledger(answer, isSigned);
   view.ledger.replaceChildren(element);
   view.ledger.dataset.sum = String(sum);
-  view.notes.replaceChildren(...notes({ features: model.features, reference: answer.reference, step, output, isSigned }).map((text) => html("li", { text })));
+  view.notes.replaceChildren(...notes({ features: answer.features, reference: answer.reference, step, output, isSigned }).map((text) => html("li", { text })));
 }
 
-function showPlot({ plot, model, data, answer, blanks, window }, { largest, isSigned }) {
-  plot.show({ features: model.features, labels: data.labels, values: data.values, relevance: answer?.relevance ?? null,
-    reference: answer?.reference ?? null, blanks: answer ? blanks.now : [], largest, window, isSigned });
+function showPlot({ plot, data, answer, blanks, window, view }, { largest, isSigned }) {
+  plot.show({ features: data.features, labels: data.labels, values: data.values, relevance: answer?.relevance ?? null,
+    reference: answer?.reference ?? null, blanks: answer ? blanks.now : [], largest, window, isSigned, isBoosted: view.boost.checked });
 }
 
 function largestOf(answer) {
@@ -44,12 +44,12 @@ function beforeOf(tab) {
 }
 
 /** The blanked stretches as a list with buttons, and the buttons of the toolbar. */
-export function showBlanks({ view, blanks, data, model }, onRemove) {
+export function showBlanks({ view, blanks, data }, onRemove) {
   view.undo.disabled = !blanks.canUndo;
   view.redo.disabled = !blanks.canRedo;
   view.clear.disabled = !blanks.now.length;
   const item = (blank, place) => {
-    const words = sayBlank(blank, { labels: data.labels, features: model.features });
+    const words = sayBlank(blank, data);
     const button = html("button", { type: "button", class: "series-chip", "aria-label": `Bring back ${words}`, on: { click: () => onRemove(place) } },
       html("span", { text: words, dir: "auto" }), html("span", { class: "series-cross", "aria-hidden": "true", text: "×" }));
     return html("li", {}, button);

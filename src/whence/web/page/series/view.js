@@ -11,9 +11,10 @@ export function makeView() {
   const file = keep("file", html("input", { type: "file", id: "series-file", class: "sr", accept: ".csv,.tsv,.txt,text/csv,text/plain" }));
 
   const entry = html("div", { class: "entry series-entry" },
-    html("h2", { class: "lead", text: "Which days made the forecast?", id: "series-title" }),
+    keep("title", html("h2", { class: "lead", id: "series-title" })),
     keep("about", html("p", { class: "series-about", dir: "auto" })),
     html("div", { class: "actions" },
+      keep("source", html("p", { id: "series-source", class: "series-source" })),
       html("label", { class: "button", for: "series-file", text: "Open a CSV file" }), file,
       button("paste", "Paste values", { "aria-expanded": "false", "aria-controls": "series-pasting" }),
       button("example", "Back to the example", { hidden: true })),
@@ -21,12 +22,11 @@ export function makeView() {
       html("label", { for: "series-data", text: "One line per step, one column per feature; a header and a first column of dates may be there" }),
       keep("data", html("textarea", { id: "series-data", rows: 6, spellcheck: "false", autocomplete: "off", dir: "ltr" })),
       html("div", { class: "actions" }, button("use", "Explain these values", { class: "primary" })))),
-    keep("source", html("p", { id: "series-source", class: "series-source" })),
     keep("message", html("p", { id: "series-message", class: "message", role: "alert" })));
 
   const question = html("div", { class: "question", role: "group", "aria-label": "What is explained and how" },
     keep("outputs", html("fieldset", { id: "series-output", class: "series-outputs" }, html("legend", { class: "sr", text: "The forecast to explain" }))),
-    select("method", "by"), keep("modelLabel", select("model", "in")));
+    html("span", { class: "series-how" }, select("method", "by"), keep("modelLabel", select("model", "in"))));
 
   const toolbar = html("div", { class: "actions series-toolbar", role: "toolbar", "aria-label": "Blank a stretch" },
     html("label", {}, "Blank ", keep("which", html("select", { id: "series-which" }))),
@@ -41,7 +41,8 @@ export function makeView() {
 
   made.root = html("div", { class: "series", "aria-busy": "true" },
     entry, question, toolbar,
-    keep("plot", html("div", { class: "series-stage" })), keep("legend", html("div", { id: "series-legend", class: "series-legend" })),
+    keep("plot", html("div", { class: "series-stage" })), html("div", { class: "series-under" }, keep("legend", html("div", { id: "series-legend", class: "series-legend" })),
+      html("label", { class: "series-boost" }, keep("boost", html("input", { type: "checkbox", id: "series-boost" })), "Show weak relevance too")),
     keys, keep("chips", html("ul", { id: "series-blanks", class: "series-chips", "aria-label": "Blanked stretches" })),
     html("section", { class: "block", "aria-labelledby": "series-ledger-title" },
       html("h2", { id: "series-ledger-title", text: "Where the forecast comes from" }), keep("ledger", html("div", { id: "series-ledger" }))),
