@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -12,7 +12,6 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-SETTLED = "document.querySelector('#result').getAttribute('aria-busy') === 'false'"
 
 
 @contextmanager
@@ -42,7 +41,7 @@ def browsing() -> Generator[Browser]:
 
 
 @contextmanager
-def visiting(browser: Browser, address: str, *, is_silent: bool = True, **options: object) -> Iterator[Page]:
+def visiting(browser: Browser, address: str, *, is_silent: bool = True, **options: object) -> Generator[Page]:
     """A page in a context of its own; unless `is_silent` is False, anything that the console reports fails the test."""
     context = browser.new_context(**options)  # pyright: ignore[reportArgumentType]
     context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -67,4 +66,4 @@ def visiting(browser: Browser, address: str, *, is_silent: bool = True, **option
 def settled(page: Page) -> None:
     """Wait until the newest question is answered and colours have stopped moving."""
     page.wait_for_timeout(250)
-    page.wait_for_function(SETTLED)
+    page.wait_for_selector('#result[aria-busy="false"]')

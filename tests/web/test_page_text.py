@@ -13,7 +13,8 @@ import whence
 from tests.web.browser import browsing, serving, settled, visiting
 
 TEXT = "neither funny nor suspenseful nor particularly well-drawn ."
-HOSTILE = "<script>document.title='taken'</script> <img src=x onerror=alert(1)> \u202eevil\u202c \u0007 שלום עולם 👩‍👩‍👧 & \"'`${1}\n\tnot  bad"
+MARKUP = "<script>document.title='taken'</script> <img src=x onerror=alert(1)>"
+HOSTILE = MARKUP + " \u202eevil\u202c \u0007 שלום עולם 👩\u200d👩\u200d👧 & \"'`${1}\n\tnot  bad"
 CONTROLS = ("target", "method", "model", "versus", "compare")
 
 
@@ -335,7 +336,7 @@ def test_an_odd_link_leaves_a_page_that_works(browser: Browser, address: str, fr
 def test_hostile_text_is_only_text(page: Page, address: str) -> None:
     explain(page, HOSTILE)
     shown = page.inner_text("#heatmap .heatmap")
-    assert "<script>document.title='taken'</script>" in shown
+    assert MARKUP in shown
     assert "\u202e" not in page.locator("#heatmap .heatmap").evaluate("box => box.textContent")
     assert page.title() == "whence: which words made the decision?"
     assert page.locator("#heatmap script, #heatmap img").count() == 0
