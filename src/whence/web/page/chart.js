@@ -208,9 +208,10 @@ export function bars({ label, items, largest, say = signed, showsLabel = true, h
   const row = ({ label: name, value, note, class: kind, hasBar = true }) => {
     const bar = html("span", { class: `bar ${value < 0 ? "is-against" : "is-for"}` });
     bar.style.setProperty("--share", most ? String(Math.min(Math.abs(value) / most, 1)) : "0");
+    const track = html("td", { class: "bar-cell", "aria-hidden": "true" }, html("span", { class: `bar-track${hasTwoSides ? " is-signed" : ""}` }, bar));
     return html("tr", { class: kind ?? null },
-      html("th", { scope: "row", dir: "auto" }, html("span", { text: name }), note ? html("small", { text: note }) : null),
-      html("td", { class: "bar-cell", "aria-hidden": "true" }, html("span", { class: `bar-track${hasTwoSides ? " is-signed" : ""}` }, hasBar ? bar : null)),
+      html("th", { scope: "row", dir: "auto", colspan: hasBar ? null : "2" }, html("span", { text: name }), note ? html("small", { text: ` ${note}` }) : null),
+      hasBar ? track : null,
       html("td", { class: "bar-number", text: say(value) }));
   };
   return html("figure", { class: "chart" },

@@ -84,7 +84,7 @@ function chooseModel(name) {
   tab.output = tab.model.outputs[0] ?? null;
   view.model.value = tab.model.name;
   view.about.textContent = tab.model.description ?? "";
-  view.title.textContent = `Which ${tab.model.step || "step"}s made the forecast?`;
+  view.title.textContent = `Which ${tab.model.step || "step"}s made the prediction?`;
 }
 
 function listen() {

@@ -3,7 +3,7 @@
 import { html } from "../chart/elements.js";
 import { short } from "../chart/scale.js";
 import { sayBlank } from "./blanks.js";
-import { fillLegend, fillOutputs, notes } from "./forecast.js";
+import { fillLegend, fillOutputs, notes } from "./prediction.js";
 import { ledger } from "./ledger.js";
 
 /** What an answer without blanks depends on, beside the series. */
@@ -21,10 +21,10 @@ export function showAnswer(tab) {
   const was = tab.blanks.now.length ? tab.before.get(keyOf(tab))?.outputs : undefined;
   fillOutputs(view.outputs, { outputs, output, unit, was });
   fillLegend(view.legend, { largest, isSigned, isBoosted: view.boost.checked, isCrowded: tab.window[1] - tab.window[0] > view.plot.clientWidth });
-  const { element, sum } = ledger(answer, isSigned);
+  const { element, sum } = ledger(answer, { features: tab.data.features, isSigned });
   view.ledger.replaceChildren(element);
   view.ledger.dataset.sum = String(sum);
-  view.notes.replaceChildren(...notes({ features: answer.features, reference: answer.reference, step, output, isSigned }).map((text) => html("li", { text })));
+  view.notes.replaceChildren(...notes({ features: tab.data.features, reference: answer.reference, step, output, isSigned }).map((text) => html("li", { text })));
 }
 
 function showPlot({ plot, data, answer, blanks, window, view }, { largest, isSigned }) {
@@ -38,7 +38,7 @@ function largestOf(answer) {
   return most;
 }
 
-/** The forecast of the same output without blanks. */
+/** The prediction of the same output without blanks. */
 function beforeOf(tab) {
   return tab.before.get(keyOf(tab))?.outputs[tab.answer.output];
 }
@@ -58,12 +58,12 @@ export function showBlanks({ view, blanks, data }, onRemove) {
   view.chips.hidden = !blanks.now.length;
 }
 
-/** The forecast in a sentence for screen readers. */
+/** The prediction in a sentence for screen readers. */
 export function spoken(tab) {
   const { answer, blanks } = tab;
   const now = `${short(answer.outputs[answer.output], 4)} ${answer.unit ?? ""}`.trim();
   const was = beforeOf(tab);
   return blanks.now.length && was !== undefined
-    ? `Forecast of ${answer.output}: ${short(was, 4)} became ${now}`
-    : `Forecast of ${answer.output}: ${now}`;
+    ? `Prediction ${answer.output}: ${short(was, 4)} became ${now}`
+    : `Prediction ${answer.output}: ${now}`;
 }

@@ -25,7 +25,7 @@ export function makeView() {
     keep("message", html("p", { id: "series-message", class: "message", role: "alert" })));
 
   const question = html("div", { class: "question", role: "group", "aria-label": "What is explained and how" },
-    keep("outputs", html("fieldset", { id: "series-output", class: "series-outputs" }, html("legend", { class: "sr", text: "The forecast to explain" }))),
+    keep("outputs", html("fieldset", { id: "series-output", class: "series-outputs" }, html("legend", { class: "sr", text: "The prediction to explain" }))),
     html("span", { class: "series-how" }, select("method", "by"), keep("modelLabel", select("model", "in"))));
 
   const toolbar = html("div", { class: "actions series-toolbar", role: "toolbar", "aria-label": "Blank a stretch" },
@@ -45,7 +45,7 @@ export function makeView() {
       html("label", { class: "series-boost" }, keep("boost", html("input", { type: "checkbox", id: "series-boost" })), "Show weak relevance too")),
     keys, keep("chips", html("ul", { id: "series-blanks", class: "series-chips", "aria-label": "Blanked stretches" })),
     html("section", { class: "block", "aria-labelledby": "series-ledger-title" },
-      html("h2", { id: "series-ledger-title", text: "Where the forecast comes from" }), keep("ledger", html("div", { id: "series-ledger" }))),
+      html("h2", { id: "series-ledger-title", text: "Where the prediction comes from" }), keep("ledger", html("div", { id: "series-ledger" }))),
     html("section", { class: "block", "aria-labelledby": "series-notes-title" },
       html("h2", { id: "series-notes-title", text: "How to read it" }), keep("notes", html("ul", { id: "series-notes", class: "series-notes" }))),
     html("section", { class: "block share", "aria-labelledby": "series-share-title" },

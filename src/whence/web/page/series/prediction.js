@@ -1,12 +1,12 @@
-/** What the series tab says about a forecast: the outputs to choose from, the legend, the notes. */
+/** What the series tab says about a prediction: the outputs to choose from, the legend, the notes. */
 
 import { html } from "../chart/elements.js";
 import { fixed, short, signed } from "../chart/scale.js";
 
 /**
- * A radio button per output with its forecast, and with blanks what it was before: "in 3 days 41.2 → 30.1 m³/s −11.1".
+ * A radio button per output with its prediction, and with blanks what it was before: "in 3 days 41.2 → 30.1 m³/s −11.1".
  * @param {HTMLElement} fieldset
- * @param {{outputs: Object<string, number>, output: string, unit?: string, was?: Object<string, number>}} forecast
+ * @param {{outputs: Object<string, number>, output: string, unit?: string, was?: Object<string, number>}} prediction
  */
 export function fillOutputs(fieldset, { outputs, output, unit, was }) {
   const legend = fieldset.querySelector("legend");
@@ -21,7 +21,7 @@ export function fillOutputs(fieldset, { outputs, output, unit, was }) {
   if (focused !== null) [...fieldset.querySelectorAll("input")].find(({ value }) => value === focused)?.focus();
 }
 
-/** A forecast, large; with what it was before and the change where there are blanks. */
+/** A prediction, large; with what it was before and the change where there are blanks. */
 function amount(value, before, unit) {
   const now = html("span", { class: "series-now", text: short(value) });
   const units = unit ? html("span", { class: "series-unit", text: unit }) : "";
@@ -45,13 +45,13 @@ export function fillLegend(place, { largest, isSigned, isCrowded, isBoosted }) {
 
 /** What colours, blanks and zeros mean, with this model's own numbers. */
 export function notes({ features, reference, step, output, isSigned }) {
-  const means = features.map((name, n) => `${name} ${short(reference[n])}`).join(", ");
+  const means = features.map((name, n) => `${name} = ${short(reference[n])}`).join(", ");
   const sign = isSigned
-    ? `Red pushed the forecast “${output}” up, blue pushed it down; no colour did neither.`
-    : `The deeper the colour, the more the forecast of “${output}” hangs on the value. The method does not tell up from down.`;
+    ? `Red pushed the prediction “${output}” up, blue pushed it down; no colour did neither.`
+    : `The deeper the colour, the more the prediction of “${output}” hangs on the value. The method does not tell up from down.`;
   return [
     sign,
     `A blanked value becomes the feature's reference: ${means}. The network then reads an ordinary ${step}, not a gap, and weighs all others anew.`,
-    "A value at its reference is 0 for the network, and a 0 gets no relevance: relevance is about how far values are from their references. What the network forecasts without any input is in the lines below the features.",
+    "A value at its reference is 0 for the network, and a 0 gets no relevance: relevance is about how far values are from their references. What the network predicts without any input is in the lines below the features.",
   ];
 }

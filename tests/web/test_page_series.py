@@ -1,0 +1,294 @@
+"""The series tab in a real browser, with a real `whence serve` behind it."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.web.browser import browsing, serving, visiting
+
+READY = "document.querySelector('.series')?.getAttribute('aria-busy') === 'false'"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with visiting(browser, f"{address}/#tab=series", viewport={"width": 1280, "height": 1000}) as found:
+        ready(found)
+        yield found
+
+
+def ready(page: Page) -> None:
+    page.wait_for_function(READY)
+
+
+def served(address: str) -> dict[str, Any]:
+    """The series model that the page shows first."""
+    with urlopen(f"{address}/api/models") as answer:
+        models = json.load(answer)
+    return next(model for model in models["models"] if model["name"] == models["default"]["series"])
+
+
+def values(model: dict[str, Any]) -> list[list[float]]:
+    return [[float(cell) for cell in line.split(",")[1:]] for line in model["example"].strip().splitlines()[1:]]
+
+
+def asked(address: str, **request: Any) -> dict[str, Any]:
+    """What the service itself answers about the example."""
+    body = json.dumps({"values": values(served(address)), **request}).encode()
+    with urlopen(Request(f"{address}/api/series", body, {"Content-Type": "application/json"})) as answer:
+        return json.load(answer)
+
+
+def shown(page: Page) -> dict[str, float]:
+    """The outputs as the page has them."""
+    cards = page.locator("#series-output [data-output]").all()
+    return {str(card.get_attribute("data-output")): float(str(card.get_attribute("data-value"))) for card in cards}
+
+
+def drag(page: Page, start: float, end: float) -> None:
+    """Drag across the plot, from one share of its width to another."""
+    plot = page.locator("#series-plot")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None
+    height = box["y"] + 60
+    page.mouse.move(box["x"] + start * box["width"], height)
+    page.mouse.down()
+    page.mouse.move(box["x"] + end * box["width"], height, steps=6)
+    page.mouse.up()
+    ready(page)
+
+
+def blanks(page: Page) -> list[dict[str, Any]]:
+    """The blanks that the link to the view holds."""
+    page.wait_for_timeout(400)
+    return page.evaluate("""async () => (await import("/page/series/series.js")).state().blanks ?? []""")
+
+
+def test_the_example_is_explained_at_once(page: Page, address: str) -> None:
+    answer = asked(address)
+    assert shown(page) == pytest.approx(answer["outputs"])
+    assert page.locator(".series-name").all_text_contents() == [*answer["features"], "all features together"]
+    total = float(str(page.locator("#series-ledger").get_attribute("data-sum")))
+    assert total == pytest.approx(answer["score"], rel=1e-4)
+    expect(page.locator("#series-ledger")).to_contain_text("the prediction")
+
+
+def test_another_output_and_another_method(page: Page, address: str) -> None:
+    outputs = served(address)["outputs"]
+    page.locator(f'[data-output="{outputs[-1]}"]').click()
+    ready(page)
+    expect(page.locator(f'input[value="{outputs[-1]}"]')).to_be_checked()
+    total = float(str(page.locator("#series-ledger").get_attribute("data-sum")))
+    assert total == pytest.approx(asked(address, output=outputs[-1])["score"], rel=1e-4)
+    page.select_option("#series-method", "sa")
+    ready(page)
+    expect(page.locator("#series-ledger")).to_contain_text("do not add up")
+    expect(page.locator("#series-legend")).not_to_contain_text("against")
+
+
+def test_a_drag_blanks_a_stretch_and_everything_moves(page: Page, address: str) -> None:
+    before = shown(page)
+    drag(page, 0.8, 0.9)
+    (blank,) = blanks(page)
+    assert shown(page) == pytest.approx(asked(address, blank=[blank])["outputs"])
+    assert shown(page) != pytest.approx(before)
+    expect(page.locator(".series-choice").first).to_contain_text("→")
+    assert page.locator(".series-blanked").count() == 3
+    page.click("#series-undo")
+    ready(page)
+    assert shown(page) == pytest.approx(before) and page.locator(".series-blanked").count() == 0
+    page.click("#series-redo")
+    ready(page)
+    assert blanks(page) == [blank]
+    page.click("#series-clear")
+    ready(page)
+    assert shown(page) == pytest.approx(before)
+
+
+def test_a_click_on_a_blanked_stretch_brings_it_back(page: Page) -> None:
+    drag(page, 0.5, 0.6)
+    assert len(blanks(page)) == 1
+    box = page.locator("#series-plot").bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 0.55 * box["width"], box["y"] + 60)
+    ready(page)
+    assert blanks(page) == []
+    drag(page, 0.5, 0.6)
+    page.get_by_role("button", name="Bring back").click()
+    ready(page)
+    assert blanks(page) == []
+
+
+def test_one_feature_can_be_blanked_alone(page: Page, address: str) -> None:
+    page.select_option("#series-which", "0")
+    drag(page, 0.7, 0.95)
+    (blank,) = blanks(page)
+    assert blank["features"] == [0]
+    assert shown(page) == pytest.approx(asked(address, blank=[blank])["outputs"])
+    assert page.locator(".series-blanked").count() == 1
+
+
+def test_keys_move_the_cursor_select_and_blank(page: Page, address: str) -> None:
+    steps = values(served(address))
+    last = len(steps)
+    plot = page.locator("#series-plot")
+    plot.focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    assert plot.get_attribute("aria-valuenow") == str(last - 1)
+    words = str(plot.get_attribute("aria-valuetext"))
+    relevance = asked(address)["relevance"][-2]
+    assert all(name in words for name in ("rain", "relevance", "together")) and f"{relevance[0]:+.1f}".replace("-", "−") in words
+    for _ in range(3):
+        page.keyboard.press("Shift+ArrowLeft")
+    expect(page.locator("#series-blank")).to_be_visible()
+    page.keyboard.press("Enter")
+    ready(page)
+    assert blanks(page) == [{"start": last - 5, "end": last - 1}]
+    assert "blanked" in str(plot.get_attribute("aria-valuetext"))
+    page.keyboard.press("Control+z")
+    ready(page)
+    assert blanks(page) == []
+    page.keyboard.press(" ")
+    page.keyboard.press("Escape")
+    expect(page.locator("#series-blank")).to_be_hidden()
+
+
+def test_moving_the_cursor_draws_nothing_again(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('.series-line, .series-blanked, .series-choice').forEach((it) => (it.isKept = true))")
+    page.locator("#series-plot").hover()
+    expect(page.locator(".series-reading").first).to_contain_text("relevance")
+    expect(page.locator(".series-cursor")).to_have_class(re.compile("is-shown"))
+    assert page.evaluate("[...document.querySelectorAll('.series-line, .series-choice')].every((it) => it.isKept)")
+
+
+def test_pasted_values_are_read_or_refused_in_a_sentence(page: Page) -> None:
+    before = shown(page)
+    page.click("#series-paste")
+    page.fill("#series-data", "rain;temperature;sunshine\n1,5;2;3\n4;;6")
+    page.click("#series-use")
+    expect(page.locator("#series-message")).to_have_text(
+        "Line 3, column 2 (temperature): the value is missing. Fill it in, or leave the line out."
+    )
+    assert shown(page) == before
+    page.fill("#series-data", "rain;temperature;sunshine\n1,5;2;3\n4;5;6")
+    page.click("#series-use")
+    ready(page)
+    expect(page.locator("#series-source")).to_contain_text("Pasted values: 2 days")
+    expect(page.locator("#series-message")).to_be_empty()
+    assert shown(page) != pytest.approx(before)
+    page.click("#series-example")
+    ready(page)
+    assert shown(page) == pytest.approx(before)
+
+
+def test_a_file_with_hostile_labels_is_shown_as_text(page: Page) -> None:
+    label = "<img src=x onerror=alert(1)>"
+    text = f"date,rain,temperature,sunshine\n{label},1,2,3\nשלום,4,5,6\n"
+    page.set_input_files("#series-file", {"name": "a.csv", "mimeType": "text/csv", "buffer": text.encode()})
+    expect(page.locator("#series-source")).to_contain_text(f"a.csv: 2 days, {label} to שלום")
+    ready(page)
+    page.locator("#series-plot").focus()
+    page.keyboard.press("Home")
+    expect(page.locator(".series-tag")).to_have_text(label)
+    assert page.locator("#panel-series img").count() == 0
+
+
+def test_the_link_brings_back_output_blanks_and_data(page: Page, browser: Browser, address: str) -> None:
+    page.click("#series-paste")
+    page.fill("#series-data", "rain,temperature,sunshine\n1,2,3\n4,5,6\n7,8,9\n")
+    page.click("#series-use")
+    ready(page)
+    page.locator("[data-output]").nth(1).click()
+    ready(page)
+    page.locator("#series-plot").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    ready(page)
+    page.wait_for_function("location.hash.includes('blanks')")
+    there = shown(page)
+    with visiting(browser, page.evaluate("location.href")) as other:
+        ready(other)
+        expect(other.locator("[data-output]").nth(1).locator("input")).to_be_checked()
+        assert shown(other) == pytest.approx(there)
+        assert blanks(other) == [{"start": 2, "end": 3}]
+
+
+@pytest.mark.parametrize("state", [{"blanks": [{"start": -1, "end": 9e9}]}, {"output": "none"}, {"data": "x"}, {"last": "a"}, {"blanks": 3}])
+def test_a_link_that_fits_nothing_shows_the_example(browser: Browser, address: str, state: dict[str, Any]) -> None:
+    with visiting(browser, f"{address}/#tab=series&series={quote(json.dumps(state))}") as page:
+        ready(page)
+        assert shown(page) == pytest.approx(asked(address)["outputs"])
+        assert blanks(page) == []
+
+
+def test_a_long_series_stays_usable_and_out_of_the_link(page: Page) -> None:
+    text = "rain,temperature,sunshine\n" + "".join(f"{n % 7},{n % 31 - 9},{n % 5}\n" for n in range(5000))
+    page.set_input_files("#series-file", {"name": "long.csv", "mimeType": "text/csv", "buffer": text.encode()})
+    expect(page.locator("#series-source")).to_contain_text("5000 days")
+    page.wait_for_function(READY, timeout=60_000)
+    expect(page.locator("#series-legend")).to_contain_text("the strongest is shown")
+    points = page.locator(".series-line").first.evaluate("(line) => line.getAttribute('d').split('L').length")
+    assert points <= 4 * 1280
+    page.select_option("#series-window", "90")
+    page.locator("#series-plot").focus()
+    page.keyboard.press("Home")
+    assert page.locator("#series-plot").get_attribute("aria-valuenow") == "4911"
+    state = page.evaluate("""async () => (await import("/page/series/series.js")).state()""")
+    assert state["isLeftOut"] is True and "data" not in state
+
+
+def test_the_download_holds_values_and_relevance(page: Page, address: str, tmp_path: Path) -> None:
+    page.select_option("#series-which", "0")
+    page.locator("#series-plot").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    ready(page)
+    (blank,) = blanks(page)
+    answer = asked(address, blank=[blank])
+    with page.expect_download() as download:
+        page.click("#series-download")
+    download.value.save_as(tmp_path / "found.csv")
+    lines = (tmp_path / "found.csv").read_text("utf-8-sig").splitlines()
+    assert lines[0] == "step,rain,temperature,sunshine,relevance of rain,relevance of temperature,relevance of sunshine,blanked"
+    assert len(lines) == 1 + answer["steps"]
+    last = lines[-1].split(",")
+    assert float(last[1]) == answer["reference"][0] and last[-1] == "rain"
+    assert [float(cell) for cell in last[4:7]] == pytest.approx(answer["relevance"][-1])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_narrow_screen_does_not_scroll_sideways(browser: Browser, address: str, scheme: str) -> None:
+    with visiting(browser, f"{address}/#tab=series", viewport={"width": 360, "height": 740}, color_scheme=scheme) as page:
+        ready(page)
+        drag(page, 0.5, 0.8)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_every_control_has_a_name_and_every_id_is_unique(page: Page) -> None:
+    drag(page, 0.5, 0.8)
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("#panel-series :is(button, input, select, textarea, [role=slider])")]
+            .filter((it) => !(it.labels?.length || it.getAttribute("aria-label") || it.textContent.trim())).map((it) => it.outerHTML)"""
+    )
+    assert nameless == []
+    assert page.evaluate("(() => { const ids = [...document.querySelectorAll('[id]')].map((it) => it.id); return ids.length - new Set(ids).size; })()") == 0
