@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.web.browser import browsing, serving, visiting
 
-READY = "document.querySelector('.series')?.getAttribute('aria-busy') === 'false'"
+READY = '.series[aria-busy="false"]'
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
 
 
 def ready(page: Page) -> None:
-    page.wait_for_function(READY)
+    page.wait_for_selector(READY)
 
 
 def served(address: str) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def test_the_link_brings_back_output_blanks_and_data(page: Page, browser: Browse
     page.keyboard.press("End")
     page.keyboard.press("Enter")
     ready(page)
-    page.wait_for_function("location.hash.includes('blanks')")
+    expect(page).to_have_url(re.compile("blanks"))
     there = shown(page)
     with visiting(browser, page.evaluate("location.href")) as other:
         ready(other)
@@ -245,7 +245,7 @@ def test_a_long_series_stays_usable_and_out_of_the_link(page: Page) -> None:
     text = "rain,temperature,sunshine\n" + "".join(f"{n % 7},{n % 31 - 9},{n % 5}\n" for n in range(5000))
     page.set_input_files("#series-file", {"name": "long.csv", "mimeType": "text/csv", "buffer": text.encode()})
     expect(page.locator("#series-source")).to_contain_text("5000 days")
-    page.wait_for_function(READY, timeout=60_000)
+    page.wait_for_selector(READY, timeout=60_000)
     expect(page.locator("#series-legend")).to_contain_text("the strongest is shown")
     points = page.locator(".series-line").first.evaluate("(line) => line.getAttribute('d').split('L').length")
     assert points <= 4 * 1280
