@@ -96,7 +96,10 @@ def test_a_model_without_named_features_takes_the_columns_of_the_file(page: Page
     [
         ("", "There is no line with values. Paste or upload a CSV with one line per step."),
         ("rain,temperature", "The file has a header but no line with values."),
-        ("rain,temperature\n1,2\n1,", "Line 3, column 2 (temperature): the value is missing. Fill it in, or leave the line out."),
+        (
+            "rain,temperature\n1,2\n1,",
+            "Line 3, column 2 (temperature): the value is missing. Fill it in, or leave the line out.",
+        ),
         ("rain,temperature\nNaN,2", "Line 2, column 1 (rain): the value is missing. Fill it in, or leave the line out."),
         ("rain,temperature\n1,warm", "Line 2, column 2 (temperature): “warm” is not a number."),
         ("rain,temperature\n1,Infinity", "Line 2, column 2 (temperature): “Infinity” is not a number."),

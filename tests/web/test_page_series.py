@@ -11,6 +11,7 @@ from urllib.request import Request, urlopen
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.web.accessible import nameless, repeated_ids, scrolls_sideways
 from tests.web.browser import browsing, serving, visiting
 
 READY = '.series[aria-busy="false"]'
@@ -157,7 +158,9 @@ def test_keys_move_the_cursor_select_and_blank(page: Page, address: str) -> None
     assert plot.get_attribute("aria-valuenow") == str(last - 1)
     words = str(plot.get_attribute("aria-valuetext"))
     relevance = asked(address)["relevance"][-2]
-    assert all(name in words for name in ("rain", "relevance", "together")) and f"{relevance[0]:+.1f}".replace("-", "−") in words
+    assert (
+        all(name in words for name in ("rain", "relevance", "together")) and f"{relevance[0]:+.1f}".replace("-", "−") in words
+    )
     for _ in range(3):
         page.keyboard.press("Shift+ArrowLeft")
     expect(page.locator("#series-blank")).to_be_visible()
@@ -174,7 +177,9 @@ def test_keys_move_the_cursor_select_and_blank(page: Page, address: str) -> None
 
 
 def test_moving_the_cursor_draws_nothing_again(page: Page) -> None:
-    page.evaluate("document.querySelectorAll('.series-line, .series-blanked, .series-choice').forEach((it) => (it.isKept = true))")
+    page.evaluate(
+        "document.querySelectorAll('.series-line, .series-blanked, .series-choice').forEach((it) => (it.isKept = true))"
+    )
     page.locator("#series-plot").hover()
     expect(page.locator(".series-reading").first).to_contain_text("relevance")
     expect(page.locator(".series-cursor")).to_have_class(re.compile("is-shown"))
@@ -233,7 +238,9 @@ def test_the_link_brings_back_output_blanks_and_data(page: Page, browser: Browse
         assert blanks(other) == [{"start": 2, "end": 3}]
 
 
-@pytest.mark.parametrize("state", [{"blanks": [{"start": -1, "end": 9e9}]}, {"output": "none"}, {"data": "x"}, {"last": "a"}, {"blanks": 3}])
+@pytest.mark.parametrize(
+    "state", [{"blanks": [{"start": -1, "end": 9e9}]}, {"output": "none"}, {"data": "x"}, {"last": "a"}, {"blanks": 3}]
+)
 def test_a_link_that_fits_nothing_shows_the_example(browser: Browser, address: str, state: dict[str, Any]) -> None:
     with visiting(browser, f"{address}/#tab=series&series={quote(json.dumps(state))}") as page:
         ready(page)
@@ -281,14 +288,10 @@ def test_a_narrow_screen_does_not_scroll_sideways(browser: Browser, address: str
     with visiting(browser, f"{address}/#tab=series", viewport={"width": 360, "height": 740}, color_scheme=scheme) as page:
         ready(page)
         drag(page, 0.5, 0.8)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert not scrolls_sideways(page)
 
 
 def test_every_control_has_a_name_and_every_id_is_unique(page: Page) -> None:
     drag(page, 0.5, 0.8)
-    nameless = page.evaluate(
-        """() => [...document.querySelectorAll("#panel-series :is(button, input, select, textarea, [role=slider])")]
-            .filter((it) => !(it.labels?.length || it.getAttribute("aria-label") || it.textContent.trim())).map((it) => it.outerHTML)"""
-    )
-    assert nameless == []
-    assert page.evaluate("(() => { const ids = [...document.querySelectorAll('[id]')].map((it) => it.id); return ids.length - new Set(ids).size; })()") == 0
+    assert nameless(page, "#panel-series") == []
+    assert repeated_ids(page) == []

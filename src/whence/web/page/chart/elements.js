@@ -1,35 +1,26 @@
-/** Makes HTML and SVG elements. Text only ever becomes text: nothing here reads markup. */
+/** Makes SVG elements, loads stylesheets, follows widths. Text only ever becomes text: nothing here reads markup. */
+
+import { element as html } from "../dom.js";
+
+export { html };
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * An HTML element.
+ * An SVG element. `text` and `class` are understood; the rest are attributes, left out when null or false.
  * @param {string} name
- * @param {Object} properties `class`, `text`, `dataset`, `on` (event listeners); the rest are attributes, left out when
- *   null or false
- * @param {...(Node|string|null)} children
- * @returns {HTMLElement}
+ * @param {Object} properties
+ * @param {...Node} children
+ * @returns {SVGElement}
  */
-export function html(name, properties = {}, ...children) {
-  return filled(document.createElement(name), properties, children);
-}
-
-/** An SVG element; see `html`. */
-export function svg(name, properties = {}, ...children) {
-  return filled(document.createElementNS(SVG, name), properties, children);
-}
-
-function filled(element, properties, children) {
-  for (const [name, value] of Object.entries(properties)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name === "class") element.setAttribute("class", value);
-    else if (name === "text") element.textContent = value;
-    else if (name === "dataset") Object.assign(element.dataset, value);
-    else if (name === "on") for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
-    else element.setAttribute(name, value === true ? "" : String(value));
+export function svg(name, { text, ...attributes } = {}, ...children) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined && value !== false) made.setAttribute(key, String(value));
   }
-  element.append(...children.filter((child) => child !== null && child !== undefined));
-  return element;
+  if (text !== undefined) made.textContent = text;
+  made.append(...children);
+  return made;
 }
 
 /** Loads a stylesheet of the page once; resolves when it applies. */

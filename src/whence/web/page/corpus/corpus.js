@@ -126,6 +126,7 @@ function useText(text, name, hasHead) {
   view.start.textContent = `Explain ${count(rows.length)}`;
   view.settings.hidden = false;
   view.drop.classList.add("is-small");
+  view.sample.classList.remove("primary");
   view.results.hidden = true;
   showPreview();
   return true;
@@ -135,8 +136,8 @@ const count = (number) => `${number.toLocaleString("en")} ${number === 1 ? "text
 
 function showPreview() {
   const place = Number(tab.view.text.value);
-  const first = tab.table.rows.slice(0, PREVIEW).map(({ cells }) => html("li", { dir: "auto", text: cells[place] ?? "" }));
-  tab.view.preview.replaceChildren(...first);
+  const first = tab.table.rows.slice(0, PREVIEW).map(({ cells }) => html("li", {}, html("span", { dir: "auto", text: cells[place] ?? "" })));
+  tab.view.first.replaceChildren(...first);
   tab.view.preview.hidden = false;
 }
 
@@ -187,6 +188,8 @@ function begin() {
   options(view.predicted, [["", "every class"], ...made.classes.map((name) => [name, name])]);
   options(view.verdict, [["", made.hasLabels ? "right and wrong" : "all rows"], ...(made.hasLabels ? [["right", "right"], ["wrong", "wrong"]] : []), ["error", "not explained"]]);
   options(view.class, made.classes.map((name) => [name, name]));
+  const sides = isUnsigned() ? "The deeper a word's colour, the more the predicted class hangs on it" : "Red words speak for the predicted class, blue words against it";
+  view.key.textContent = `${sides}; full colour is each text's strongest word.`;
   showProgress(0);
   showAll();
 }

@@ -25,7 +25,8 @@ export function makeView() {
     keep("headLabel", html("label", { class: "corpus-check" }, keep("head", html("input", { type: "checkbox", id: "corpus-head" })), "first line is a header")),
     select("method", "by"), keep("modelLabel", select("model", "in")),
     keep("start", html("button", { type: "submit", id: "corpus-start", class: "primary" }))));
-  const preview = keep("preview", html("ol", { id: "corpus-preview", class: "corpus-preview", "aria-label": "The first texts", hidden: true }));
+  const preview = keep("preview", html("div", { id: "corpus-preview", class: "corpus-preview", hidden: true },
+    html("h2", { id: "corpus-preview-title", text: "The first texts" }), keep("first", html("ol", { "aria-labelledby": "corpus-preview-title" }))));
 
   const progress = keep("progress", html("div", { class: "corpus-progress", hidden: true },
     keep("bar", html("progress", { id: "corpus-progress", "aria-label": "Texts explained" })),
@@ -46,7 +47,7 @@ export function makeView() {
     keep("results", html("div", { class: "corpus-results", hidden: true },
       keep("summary", html("div", { id: "corpus-summary", class: "corpus-summary" })),
       html("section", { class: "block", "aria-labelledby": "corpus-rows-title" },
-        html("h2", { id: "corpus-rows-title", text: "The texts" }), filters, keep("table", html("div", {})), keep("pager", html("nav", { class: "corpus-pager", "aria-label": "Pages of the table" }))),
+        html("h2", { id: "corpus-rows-title", text: "The texts" }), keep("key", html("p", { class: "corpus-small corpus-key" })), filters, keep("table", html("div", {})), keep("pager", html("nav", { class: "corpus-pager", "aria-label": "Pages of the table" }))),
       html("section", { class: "block", "aria-labelledby": "corpus-lexicon-title" },
         html("h2", { id: "corpus-lexicon-title", text: "The words that speak for and against a class" }),
         html("div", { class: "corpus-filters" }, select("class", "Class"), select("minimum", "words that occur at least")),

@@ -29,7 +29,7 @@ export function drawLine(picture, { values, blanks, reference, frame, height }) 
     svg("text", { class: "chart-tick", x: frame.left - 6, y: atY(value) + 4, "text-anchor": "end", text: short(value) }),
   ]);
   const points = sampled(shown, Math.ceil(frame.width)).map((n) => `${frame.centre(n + frame.from).toFixed(1)},${atY(shown[n]).toFixed(1)}`);
-  const line = svg("path", { class: "series-line", d: points.length > 1 ? `M${points.join("L")}` : `M${points[0]}h0.1` });
+  const line = svg("path", { class: `series-line${frame.cell < 0.5 ? " is-dense" : ""}`, d: points.length > 1 ? `M${points.join("L")}` : `M${points[0]}h0.1` });
   const flat = blanks.map(([start, end]) =>
     svg("line", { class: "series-reference", x1: frame.edge(start), x2: frame.edge(end), y1: atY(reference), y2: atY(reference) }),
   );

@@ -23,28 +23,29 @@ export function fillOutputs(fieldset, { outputs, output, unit, was }) {
 
 /** A prediction, large; with what it was before and the change where there are blanks. */
 function amount(value, before, unit) {
-  const now = html("span", { class: "series-now", text: short(value) });
+  const say = fixed(Math.max(Math.abs(value), Math.abs(before ?? value)), { isSigned: false });
+  const now = html("span", { class: "series-now", text: say(value) });
   const units = unit ? html("span", { class: "series-unit", text: unit }) : "";
   if (before === undefined) return html("span", { class: "series-amount" }, now, " ", units);
   const change = value - before;
-  const text = fixed(Math.max(Math.abs(value), Math.abs(before)))(change);
-  const kind = Number(text.replace("−", "-")) === 0 ? "" : change > 0 ? " is-up" : " is-down";
+  const size = say(Math.abs(change));
+  const kind = Number(size) === 0 ? "" : change > 0 ? " is-up" : " is-down";
   return html("span", { class: "series-amount" },
-    html("span", { class: "series-before", text: short(before) }), html("span", { class: "series-arrow", role: "img", "aria-label": "became", text: "→" }), now, " ", units, " ",
-    html("span", { class: `series-change${kind}`, text: kind ? text : "no change" }));
+    html("span", { class: "series-before", text: say(before) }), html("span", { class: "series-arrow", role: "img", "aria-label": "became", text: "→" }), now, " ", units, " ",
+    html("span", { class: `series-change${kind}`, text: kind ? (change > 0 ? "+" : "−") + size : "no change" }));
 }
 
 /** The scale: full blue, white, full red, with its numbers. */
-export function fillLegend(place, { largest, isSigned, isCrowded, isBoosted }) {
+export function fillLegend(place, { largest, isSigned, isCrowded, isBoosted, step, unit }) {
   const ramp = html("span", { class: `series-ramp${isSigned ? "" : " is-unsigned"}${isBoosted ? " is-boosted" : ""}`, "aria-hidden": "true" });
   const ends = isSigned ? [`${signed(-largest)} against`, `for ${signed(largest)}`] : ["0", short(largest)];
   place.replaceChildren(
-    html("span", { class: "series-scale-words", text: "Relevance per step" }), html("span", { text: ends[0] }), ramp, html("span", { text: ends[1] }),
+    html("span", { class: "series-scale-words", text: `Relevance of a ${step}${isSigned && unit ? ` in ${unit}` : ""}` }), html("span", { text: ends[0] }), ramp, html("span", { text: ends[1] }),
     isCrowded ? html("span", { class: "series-crowded", text: "several steps share a pixel; the strongest is shown" }) : "");
 }
 
 /** What colours, blanks and zeros mean, with this model's own numbers. */
-export function notes({ features, reference, step, output, isSigned }) {
+export function notes({ features, reference, step, output, isSigned, choices = [] }) {
   const means = features.map((name, n) => `${name} = ${short(reference[n])}`).join(", ");
   const sign = isSigned
     ? `Red pushed the prediction “${output}” up, blue pushed it down; no colour did neither.`
@@ -53,5 +54,6 @@ export function notes({ features, reference, step, output, isSigned }) {
     sign,
     `A blanked value becomes the feature's reference: ${means}. The network then reads an ordinary ${step}, not a gap, and weighs all others anew.`,
     "A value at its reference is 0 for the network, and a 0 gets no relevance: relevance is about how far values are from their references. What the network predicts without any input is in the lines below the features.",
+    ...choices.map((choice) => `Decided on the way: ${choice}`),
   ];
 }

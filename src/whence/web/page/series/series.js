@@ -106,8 +106,9 @@ function listen() {
   view.paste.addEventListener("click", () => showPasting(view.pasting.hidden));
   view.use.addEventListener("click", () => useText(view.data.value, "Pasted values") && showPasting(false));
   view.file.addEventListener("change", () => openFile(view.file.files[0]));
-  view.root.addEventListener("dragover", (event) => event.preventDefault());
-  view.root.addEventListener("drop", (event) => (event.preventDefault(), openFile(event.dataTransfer.files[0])));
+  view.root.addEventListener("dragover", (event) => (event.preventDefault(), view.root.classList.add("is-over")));
+  view.root.addEventListener("dragleave", (event) => view.root.contains(event.relatedTarget) || view.root.classList.remove("is-over"));
+  view.root.addEventListener("drop", (event) => (event.preventDefault(), view.root.classList.remove("is-over"), openFile(event.dataTransfer.files[0])));
   view.download.addEventListener("click", () => tab.answer && save(`${tab.model.name}-relevance.csv`, ["\uFEFF", relevanceCsv(...csvParts())], "text/csv"));
   document.addEventListener("themechange", () => tab.plot.redraw());
 }

@@ -16,15 +16,15 @@ export function showAnswer(tab) {
   const largest = Math.max(largestOf(answer), largestOf(tab.before.get(keyOf(tab))));
   showPlot(tab, { largest, isSigned });
   if (!answer) return;
-  const step = model.step ?? "step";
+  const step = model.step || "step";
   const { output, outputs, unit } = answer;
   const was = tab.blanks.now.length ? tab.before.get(keyOf(tab))?.outputs : undefined;
   fillOutputs(view.outputs, { outputs, output, unit, was });
-  fillLegend(view.legend, { largest, isSigned, isBoosted: view.boost.checked, isCrowded: tab.window[1] - tab.window[0] > view.plot.clientWidth });
+  fillLegend(view.legend, { largest, step, unit, isSigned, isBoosted: view.boost.checked, isCrowded: tab.window[1] - tab.window[0] > view.plot.clientWidth });
   const { element, sum } = ledger(answer, { features: tab.data.features, isSigned });
   view.ledger.replaceChildren(element);
   view.ledger.dataset.sum = String(sum);
-  view.notes.replaceChildren(...notes({ features: tab.data.features, reference: answer.reference, step, output, isSigned }).map((text) => html("li", { text })));
+  view.notes.replaceChildren(...notes({ features: tab.data.features, reference: answer.reference, step, output, isSigned, choices: answer.choices }).map((text) => html("li", { text })));
 }
 
 function showPlot({ plot, data, answer, blanks, window, view }, { largest, isSigned }) {

@@ -20,7 +20,7 @@ export function makeView() {
       button("example", "Back to the example", { hidden: true })),
     keep("pasting", html("div", { id: "series-pasting", class: "series-pasting", hidden: true },
       html("label", { for: "series-data", text: "One line per step, one column per feature; a header and a first column of dates may be there" }),
-      keep("data", html("textarea", { id: "series-data", rows: 6, spellcheck: "false", autocomplete: "off", dir: "ltr" })),
+      keep("data", html("textarea", { id: "series-data", rows: 6, autocomplete: "off", dir: "ltr" })),
       html("div", { class: "actions" }, button("use", "Explain these values", { class: "primary" })))),
     keep("message", html("p", { id: "series-message", class: "message", role: "alert" })));
 
@@ -51,6 +51,7 @@ export function makeView() {
     html("section", { class: "block share", "aria-labelledby": "series-share-title" },
       html("h2", { id: "series-share-title", text: "Take it with you" }),
       html("div", { class: "actions" }, button("download", "Download values and relevance (CSV)"))));
+  made.data.spellcheck = false;
   return made;
 }
 
