@@ -35,6 +35,7 @@ export class Picture {
     const { state } = this.store;
     for (const part of PARTS.filter((name) => name !== "curve")) byId(part).open = state.open.includes(part);
     byId("panel-text").classList.toggle("is-empty", !state.text.trim());
+    if (view || !state.text.trim()) byId("panel-text").classList.remove("is-loading");
     if (!view) return this.#empty(state.text.trim() === "");
     const unsigned = this.#method(view.asked.method)?.is_signed === false;
     const isCurrent = view.asked.text === state.text && view.asked.model === state.model;

@@ -123,6 +123,7 @@ function problem(error) {
   const sentence = error instanceof ApiError ? error.message : "Something went wrong in the page. Reload it to try again.";
   byId("message").textContent = error ? sentence : "";
   byId("result").classList.toggle("is-stale", Boolean(error));
+  if (error) byId("panel-text").classList.remove("is-loading");
   if (error) waiting = [];
 }
 
