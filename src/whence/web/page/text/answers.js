@@ -26,6 +26,8 @@ export class Answers {
     this.timer = 0;
     this.controller = new AbortController();
     this.waiting = null;
+    /** @type {{key: string, main: Explanation}|null} the last text that was seen whole */
+    this.known = null;
   }
 
   /** @param {State} state @param {boolean} isTyping */
@@ -86,7 +88,20 @@ export class Answers {
       view[part] = own.find((one) => one.target === one.predicted) ?? own[0];
       if (part === "main" && each > 1) view.all = own;
     });
-    return Object.assign(view, await beside);
+    Object.assign(view, await beside);
+    view.whole = await this.#whole(state, view.main, signal);
+    return view;
+  }
+
+  /** The text with nothing deleted, to compare with. It is usually known: words are deleted from a text that was seen whole. */
+  async #whole(state, main, signal) {
+    const key = JSON.stringify([state.text, state.model]);
+    if (!state.deleted.length) this.known = { key, main };
+    else if (this.known?.key !== key) {
+      const [found] = await this.#patiently(request({ ...state, target: "predicted", deleted: [], before: null, open: [] }, false), signal);
+      this.known = { key, main: found };
+    }
+    return state.deleted.length ? this.known.main : undefined;
   }
 
   /** The other model or method; its failure is its own and leaves the first side as it is. */

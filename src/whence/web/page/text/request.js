@@ -16,7 +16,6 @@ export function question(state) {
 /** The texts that are explained together, by their part in the view. @param {State} state @returns {[string, string][]} */
 export function textsOf(state) {
   const texts = [["main", state.text]];
-  if (state.deleted.length) texts.push(["whole", state.text]);
   if (state.before !== null && state.before.trim()) texts.push(["before", state.before]);
   if (state.open.includes("second") && state.second.trim()) texts.push(["second", state.second]);
   return texts;
