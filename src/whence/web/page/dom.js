@@ -11,7 +11,7 @@
 export function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
-    if (value === undefined || value === null || value === false) continue;
+    if (value === undefined || value === null) continue;
     if (name === "class") made.className = value;
     else if (name === "text") made.textContent = value;
     else if (name === "dataset") Object.assign(made.dataset, value);

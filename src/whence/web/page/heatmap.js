@@ -21,7 +21,7 @@ import { element, signed, visible } from "./dom.js";
 
 /** A new heatmap. @param {Explanation} explanation @param {Options} [options] @returns {HTMLElement} */
 export function heatmap(explanation, options = {}) {
-  const box = element("div", { class: "heatmap", dir: "auto", role: options.still ? "img" : "group" });
+  const box = element("div", { class: "heatmap", dir: "auto", translate: false, role: options.still ? "img" : "group" });
   paint(box, explanation, options);
   if (!options.still) listen(box);
   return box;
@@ -39,7 +39,8 @@ export function paint(box, explanation, options = {}) {
     box.tokens = [...box.querySelectorAll(".token")];
     roving(box, Math.min(Number(focused ?? 0), box.tokens.length - 1), focused !== undefined);
   }
-  box.classList.toggle("characters", isCharacters(explanation));
+  const { length } = explanation.text;
+  box.dataset.size = length > 700 ? "small" : length > 180 ? "medium" : "large";
   const deleted = new Set(options.deleted ?? []);
   const largest = options.largest ?? largestOf(explanation);
   box.setAttribute("aria-label", options.label ?? (options.still ? summary(explanation) : "The words and their relevance"));
@@ -83,8 +84,9 @@ function pieces({ text, spans }, still) {
   spans.forEach(([start, end], n) => {
     if (start > place) found.push(document.createTextNode(visible(points.slice(place, start).join(""))));
     const word = visible(points.slice(start, end).join(""));
+    const joints = (start === place && n > 0 ? " joins" : "") + (spans[n + 1]?.[0] === end ? " joined" : "");
     const hooks = still ? {} : { role: "button", tabIndex: -1, dataset: { token: String(n) } };
-    found.push(element("span", { class: "token", text: word, ...hooks }));
+    found.push(element("span", { class: `token${joints}`, text: word, ...hooks }));
     place = end;
   });
   if (place < points.length) found.push(document.createTextNode(visible(points.slice(place).join(""))));
@@ -107,12 +109,6 @@ function mark(token, n, explanation, isDeleted, largest, options) {
   token.dataset.relevance = String(value);
   token.setAttribute("aria-pressed", String(isDeleted));
   token.setAttribute("aria-label", words(explanation, n, { isDeleted, unsigned: options.unsigned }));
-}
-
-/** Whether the tokens touch each other, as characters do. */
-function isCharacters({ spans }) {
-  const touching = spans.filter(([start], n) => n > 0 && spans[n - 1][1] === start).length;
-  return spans.length > 3 && touching > 0.8 * (spans.length - 1);
 }
 
 function summary(explanation) {

@@ -46,23 +46,26 @@ export function mountGestures(box, doings) {
 /** Dragging from one word to another selects what lies between. */
 function drag(box, doings, begin) {
   let start = null;
+  let latest = null;
   const tokenAt = (event) => {
     const token = document.elementFromPoint(event.clientX, event.clientY)?.closest("[data-token]");
     return token && box.contains(token) ? Number(token.dataset.token) : null;
   };
   box.addEventListener("pointerdown", (event) => {
     start = event.button === 0 && !event.shiftKey ? tokenAt(event) : null;
+    latest = start;
   });
-  document.addEventListener("pointermove", (event) => {
-    if (start === null || !(event.buttons & 1)) return;
+  box.addEventListener("pointermove", (event) => {
+    if (!(event.buttons & 1)) start = null;
+    if (start === null) return;
     const now = tokenAt(event);
-    const held = box.options.selection;
-    if (now === null || (now === start && !held)) return;
+    if (now === null || now === latest) return;
+    latest = now;
     hide();
     begin(start);
     doings.select(start, now);
   });
-  for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => (start = null));
+  for (const end of ["pointerup", "pointercancel"]) box.addEventListener(end, () => (start = null));
 }
 
 /** Turn a word into a field; Enter replaces it, Escape leaves it. */

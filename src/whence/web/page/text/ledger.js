@@ -11,14 +11,14 @@ const KINDS = [
   [/initial/, "initial states", "where the recurrent layers start"],
 ];
 
-/** The amounts that add up to the score. @param {Explanation} explanation @returns {{name: string, note: string, value: number}[]} */
-export function amounts({ relevance, absorbed = {}, tokens }) {
+/** The amounts that add up to the score. @param {Explanation} explanation @param {string} [unit] what a token is called @returns {{name: string, note: string, value: number}[]} */
+export function amounts({ relevance, absorbed = {}, tokens }, unit = "word") {
   const sum = (values) => values.reduce((total, value) => total + value, 0);
   const count = (values) => `${values.length} of ${tokens.length}`;
   const [speaking, against] = [relevance.filter((value) => value > 0), relevance.filter((value) => value < 0)];
   const rows = [
-    { name: "words for", note: count(speaking), value: sum(speaking) },
-    { name: "words against", note: count(against), value: sum(against) },
+    { name: `${unit}s for`, note: count(speaking), value: sum(speaking) },
+    { name: `${unit}s against`, note: count(against), value: sum(against) },
   ];
   const groups = new Map();
   for (const [layer, value] of Object.entries(absorbed)) {
@@ -30,13 +30,13 @@ export function amounts({ relevance, absorbed = {}, tokens }) {
   return [...rows, ...groups.values()];
 }
 
-/** @param {HTMLElement} box @param {Explanation} explanation @param {{unsigned: boolean, label: string}} method */
-export function paintLedger(box, explanation, { unsigned, label }) {
-  const rows = amounts(explanation);
+/** @param {HTMLElement} box @param {Explanation} explanation @param {{unsigned: boolean, label: string, unit: string}} method */
+export function paintLedger(box, explanation, { unsigned, label, unit }) {
+  const rows = amounts(explanation, unit);
   const sum = rows.reduce((total, { value }) => total + value, 0);
   box.dataset.sum = String(sum);
   if (unsigned) {
-    box.replaceChildren(element("p", { class: "note", text: `${label} says how much each word matters, not how the score of ${goal(explanation)} (${signed(explanation.score)}) adds up.` }));
+    box.replaceChildren(element("p", { class: "note", text: `${label} says how much each ${unit} matters, not how the score of ${goal(explanation)} (${signed(explanation.score)}) adds up.` }));
     return;
   }
   const gap = explanation.score - sum;

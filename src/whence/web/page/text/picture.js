@@ -2,7 +2,7 @@
 
 import { byId, element, percent, probabilities, signed } from "../dom.js";
 import { goal, heatmap, largestOf, paint } from "../heatmap.js";
-import { shade } from "../colour.js";
+import { shade, theme } from "../colour.js";
 import { mountGestures } from "./gestures.js";
 import { paintLedger } from "./ledger.js";
 import { paintBefore, paintClasses, paintOther, paintSecond } from "./others.js";
@@ -11,7 +11,7 @@ import { paintPosition } from "./position.js";
 import { carried } from "./request.js";
 import { paintScores } from "./scores.js";
 import { PARTS } from "./state.js";
-import { mountTip } from "./tip.js";
+import { mountTip, refreshTip } from "./tip.js";
 
 /** @typedef {import("./answers.js").View} View */
 
@@ -40,34 +40,54 @@ export class Picture {
     const unsigned = this.#method(view.asked.method)?.is_signed === false;
     const isCurrent = view.asked.text === state.text && view.asked.model === state.model;
     this.#sentence(view, isCurrent ? state : { ...state, deleted: view.asked.deleted, selection: null }, unsigned);
+    this.#other(view);
+    this.#rest(view, unsigned);
+    const unit = this.#unit(view.asked.model);
+    byId("delete-next").disabled = state.deleted.length >= view.main.tokens.length;
+    byId("delete-next").textContent = `Delete the most relevant ${unit}`;
+    byId("hint").textContent = `Click a ${unit} to delete it, double-click to replace it, drag over several to weigh a phrase.`;
+    refreshTip();
+    return undefined;
+  }
+
+  /** What only a new answer changes. */
+  #rest(view, unsigned) {
+    const { open } = this.store.state;
+    const drawn = [view, theme(), open.includes("position")];
+    if (this.drawn?.every((each, n) => each === drawn[n])) return;
+    this.drawn = drawn;
+    const label = this.#method(view.asked.method)?.label ?? view.asked.method;
     this.#verdict(view, unsigned);
     paintScores(byId("scores"), view.main, (name) => this.store.set({ target: name }), (view.before ?? view.whole)?.scores);
-    paintLedger(byId("ledger"), view.main, { unsigned, label: this.#method(view.asked.method)?.label ?? view.asked.method });
-    this.#beside(view, unsigned);
-    if (state.open.includes("position")) paintPosition(byId("position-body"), view.main);
-    byId("delete-next").disabled = state.deleted.length >= view.main.tokens.length;
+    paintLedger(byId("ledger"), view.main, { unsigned, label, unit: this.#unit(view.asked.model) });
+    paintBefore(byId("before"), view, { unsigned, onClose: () => this.store.set({ before: null }, "hide") });
+    paintClasses(byId("classes"), view, { unsigned, deleted: view.asked.deleted, onClass: (target) => this.store.set({ target }) });
+    paintSecond(byId("second-body"), view, { unsigned, onSwap: () => this.#swap() });
+    if (open.includes("position")) paintPosition(byId("position-body"), view.main);
     this.doings.exported.paint(view);
-    return undefined;
   }
 
   #sentence(view, state, unsigned) {
     const options = { deleted: state.deleted, selection: state.selection, unsigned, onToken: (n, event) => this.click(n, event) };
     if (!this.map) {
       this.map = heatmap(view.main, options);
-      this.click = this.#handle(this.map, (n) => this.doings.toggle(n));
+      this.click = this.#handle(this.map, (n) => [n]);
       byId("heatmap").prepend(this.map);
     } else paint(this.map, view.main, options);
     this.card.paint(state, view.main, this.map.tokens);
   }
 
-  /** Gestures and notes for a heatmap. */
-  #handle(map, toggle) {
+  /** Gestures and notes for a heatmap. `own` gives the tokens of the sentence for one of the heatmap's, which may be cut another way. */
+  #handle(map, own) {
     mountTip(map);
     return mountGestures(map, {
-      toggle,
-      select: (from, to) => this.store.set({ selection: [Math.min(from, to), Math.max(from, to)] }),
+      toggle: (n) => own(n).forEach(this.doings.toggle),
+      select: (from, to) => {
+        const tokens = [...own(from), ...own(to)];
+        if (tokens.length) this.store.set({ selection: [Math.min(...tokens), Math.max(...tokens)] });
+      },
       release: () => this.store.state.selection && this.store.set({ selection: null }),
-      replace: this.doings.replace,
+      replace: (n, word) => map.explanation.tokens[n] === this.map.explanation.tokens[own(n)[0]] && this.doings.replace(own(n)[0], word),
       takeBack: () => this.store.forget(),
     });
   }
@@ -76,8 +96,9 @@ export class Picture {
     const share = (explanation) => percent(probabilities(explanation.scores)[explanation.predicted]);
     const earlier = before ?? whole;
     const name = element("strong", { text: main.predicted, dataset: { predicted: main.predicted } });
-    const then = earlier && whole ? ` With every word: ${earlier.predicted}, ${share(earlier)}.` : "";
-    byId("verdict").replaceChildren("The model says ", name, `, ${share(main)}.${then}`);
+    byId("verdict").replaceChildren("The model says ", name, `, ${share(main)}.`);
+    const then = before ? "before" : `with every ${this.#unit(asked.model)}`;
+    byId("earlier").replaceChildren(...(earlier ? [element("span", { class: "tick" }), `${then}: ${earlier.predicted}, ${share(earlier)}`] : []));
     const swatch = (value, text) => {
       const { background, ink } = shade(value, 1);
       const made = element("span", { class: "swatch", text });
@@ -93,9 +114,8 @@ export class Picture {
     byId("legend").replaceChildren(...marks, ` · ${notes.join(" · ")}`);
   }
 
-  #beside(view, unsigned) {
+  #other(view) {
     const { state } = this.store;
-    paintBefore(byId("before"), view, { unsigned, onClose: () => this.store.set({ before: null }, "hide") });
     const [kind, name] = view.asked.compare.split(/:(.*)/s);
     const title = kind === "method" ? (this.#method(name)?.label ?? name) : name;
     const method = kind === "method" ? name : view.asked.method;
@@ -105,10 +125,8 @@ export class Picture {
       unsigned: this.#method(method)?.is_signed === false,
       deleted: view.other && view.asked.text === state.text ? carried(state.deleted, view.main.spans, view.other.spans) : (view.otherDeleted ?? []),
       onToken: (n, event) => other.click(n, event),
-      mounted: (map) => (other.click = this.#handle(map, (n) => carried([n], map.explanation.spans, this.map.explanation.spans).forEach(this.doings.toggle))),
+      mounted: (map) => (other.click = this.#handle(map, (n) => carried([n], map.explanation.spans, this.map.explanation.spans))),
     });
-    paintClasses(byId("classes"), view, { unsigned, deleted: view.asked.deleted, onClass: (target) => this.store.set({ target }) });
-    paintSecond(byId("second-body"), view, { unsigned, onSwap: () => this.#swap() });
   }
 
   #swap() {
@@ -129,7 +147,8 @@ export class Picture {
     if (!isBlank) return;
     this.map?.remove();
     this.map = null;
-    for (const id of ["before", "other", "classes", "second-body", "scores", "ledger", "position-body", "legend"]) byId(id).replaceChildren();
+    this.drawn = null;
+    for (const id of ["before", "other", "classes", "second-body", "scores", "ledger", "position-body", "legend", "earlier"]) byId(id).replaceChildren();
     byId("scores").names = undefined;
     delete byId("ledger").dataset.sum;
     this.card.card.hidden = true;
@@ -144,6 +163,11 @@ export class Picture {
       if (byId(part).open === open.includes(part)) return;
       this.store.set({ open: byId(part).open ? [...open, part] : open.filter((each) => each !== part) });
     });
+  }
+
+  /** What a token of a model is called. @param {string} name */
+  #unit(name) {
+    return this.models.models.find((model) => model.name === name)?.reads === "characters" ? "character" : "word";
   }
 
   #method(name) {

@@ -33,7 +33,7 @@ function fill(button, name, explanation, shares, then) {
   const score = explanation.scores[name];
   button.dataset.score = String(score);
   button.classList.toggle("predicted", name === explanation.predicted);
-  button.setAttribute("aria-pressed", String(name === explanation.target));
+  button.setAttribute("aria-current", String(name === explanation.target));
   button.title = name === explanation.target ? "This class is explained" : `Explain ${name}`;
   button.querySelector(".score").textContent = signed(score);
   button.querySelector(".probability").textContent = percent(shares[name]);

@@ -4,6 +4,7 @@ import { element } from "../dom.js";
 import { meaning } from "../heatmap.js";
 
 let tip = null;
+let shown = null; // the heatmap and the token whose note is seen
 
 /** Show notes for the tokens of a heatmap, under the mouse and at the focus. @param {HTMLElement} box */
 export function mountTip(box) {
@@ -18,12 +19,19 @@ export function mountTip(box) {
 /** Take the note away. */
 export function hide() {
   if (tip) tip.hidden = true;
+  shown = null;
+}
+
+/** The word under the note may have changed: say what it says now. */
+export function refreshTip() {
+  if (shown) show(shown.box, shown.token.isConnected ? shown.token : null);
 }
 
 window.addEventListener("scroll", hide, { passive: true });
 
 function show(box, token) {
   if (!token) return hide();
+  shown = { box, token };
   const n = Number(token.dataset.token);
   const isDeleted = token.getAttribute("aria-pressed") === "true";
   const { number, says, note } = meaning(box.explanation, n, { isDeleted, unsigned: box.options.unsigned });
