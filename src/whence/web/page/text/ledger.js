@@ -5,6 +5,7 @@ import { goal } from "../heatmap.js";
 
 /** @typedef {import("../heatmap.js").Explanation} Explanation */
 
+const LEAST = 0.005; // what is shown as 0.00 is not counted
 const KINDS = [
   [/bias/, "biases", "said before any word is read"],
   [/stabiliser/, "stabiliser", "what epsilon kept"],
@@ -14,7 +15,7 @@ const KINDS = [
 /** The amounts that add up to the score. @param {Explanation} explanation @param {string} [unit] what a token is called @returns {{name: string, note: string, value: number}[]} */
 export function amounts({ relevance, absorbed = {}, tokens }, unit = "word") {
   const sum = (values) => values.reduce((total, value) => total + value, 0);
-  const count = (values) => `${values.length} of ${tokens.length}`;
+  const count = (values) => `${values.filter((value) => Math.abs(value) >= LEAST).length} of ${tokens.length}`;
   const [speaking, against] = [relevance.filter((value) => value > 0), relevance.filter((value) => value < 0)];
   const rows = [
     { name: `${unit}s for`, note: count(speaking), value: sum(speaking) },
