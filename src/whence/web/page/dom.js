@@ -17,7 +17,7 @@ export function element(tag, properties = {}, ...children) {
     else if (name === "dataset") Object.assign(made.dataset, value);
     else if (name === "on") for (const [event, listener] of Object.entries(value)) made.addEventListener(event, listener);
     else if (name in made && !name.includes("-") && name !== "list") made[name] = value;
-    else made.setAttribute(name, value === true ? "" : String(value));
+    else if (value !== false) made.setAttribute(name, value === true ? "" : String(value));
   }
   made.append(...children.filter((child) => child !== null && child !== undefined));
   return made;
