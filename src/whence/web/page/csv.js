@@ -74,7 +74,8 @@ function* records(text, separator) {
     let value = "";
     for (;;) {
       const quote = from.indexOf('"', end);
-      if (quote < 0) throw new CsvError(`Line ${first}, column ${cells.length + 1}: the quote that opens here is never closed.`);
+      if (quote < 0)
+        throw new CsvError(`Line ${first}, column ${cells.length + 1}: the quote that opens here is never closed.`);
       value += from.slice(end, quote);
       end = quote + 1;
       if (from[end] !== '"') break;

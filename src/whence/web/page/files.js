@@ -10,7 +10,8 @@ export class FileError extends Error {}
  * @throws {FileError}
  */
 export async function readText(file, limit) {
-  if (file.size > limit) throw new FileError(`${file.name} has ${megabytes(file.size)} MB; at most ${megabytes(limit)} MB are read here.`);
+  if (file.size > limit)
+    throw new FileError(`${file.name} has ${megabytes(file.size)} MB; at most ${megabytes(limit)} MB are read here.`);
   const bytes = new Uint8Array(await file.arrayBuffer());
   if (!bytes.length) throw new FileError(`${file.name} is empty.`);
   const wide = bytes[0] === 0xff && bytes[1] === 0xfe ? "utf-16le" : bytes[0] === 0xfe && bytes[1] === 0xff ? "utf-16be" : null;

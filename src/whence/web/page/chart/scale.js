@@ -35,7 +35,10 @@ export function short(value, digits = 3) {
   if (value === 0) return "0";
   const size = Math.abs(value);
   const text = size >= 1e6 || size < 1e-4 ? value.toExponential(digits - 1) : plain(value, digits);
-  return text.replace(/e([+-])/, " × 10^$1").replace("^+", "^").replaceAll("-", "−");
+  return text
+    .replace(/e([+-])/, " × 10^$1")
+    .replace("^+", "^")
+    .replaceAll("-", "−");
 }
 
 function plain(value, digits) {

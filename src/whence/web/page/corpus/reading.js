@@ -24,13 +24,17 @@ const LONG_HEAD = 60; // a first line with a longer cell is no header
 export function readTable(text, name, { limit, hasHead }) {
   const suffix = (/\.([a-z]+)$/i.exec(name)?.[1] ?? "").toLowerCase();
   const table =
-    suffix === "jsonl" || suffix === "ndjson" || suffix === "json" ? fromJson(text)
-    : suffix === "csv" || suffix === "tsv" || suffix === "tab" ? fromCsv(text, suffix === "csv" ? undefined : "\t", hasHead)
-    : fromLines(text);
+    suffix === "jsonl" || suffix === "ndjson" || suffix === "json"
+      ? fromJson(text)
+      : suffix === "csv" || suffix === "tsv" || suffix === "tab"
+        ? fromCsv(text, suffix === "csv" ? undefined : "\t", hasHead)
+        : fromLines(text);
   if (!table.rows.length) throw new CsvError("There is no text in the file.");
   if (table.rows.length > limit) {
     const count = table.rows.length.toLocaleString("en");
-    throw new CsvError(`The file has ${count} rows; at most ${limit.toLocaleString("en")} are explained here. For more there is “whence explain --file”.`);
+    throw new CsvError(
+      `The file has ${count} rows; at most ${limit.toLocaleString("en")} are explained here. For more there is “whence explain --file”.`,
+    );
   }
   return table;
 }
@@ -48,19 +52,31 @@ function fromCsv(text, separator, wanted) {
   const width = Math.max(0, ...records.map(({ cells }) => cells.length));
   const columns = Array.from({ length: width }, (_, n) => (hasHead && first[n]?.trim()) || `column ${n + 1}`);
   const body = hasHead ? records.slice(1) : records;
-  return { columns, rows: body.map(({ cells }, n) => ({ row: n + 1, cells: columns.map((_, place) => cells[place] ?? null) })), hasHead };
+  return {
+    columns,
+    rows: body.map(({ cells }, n) => ({ row: n + 1, cells: columns.map((_, place) => cells[place] ?? null) })),
+    hasHead,
+  };
 }
 
 function looksLikeHead(cells) {
-  return cells.some((cell) => TEXT_NAMES.test(cell.trim())) || !cells.some((cell) => cell.length > LONG_HEAD || /^[\d.,\s]+$/.test(cell));
+  return (
+    cells.some((cell) => TEXT_NAMES.test(cell.trim())) ||
+    !cells.some((cell) => cell.length > LONG_HEAD || /^[\d.,\s]+$/.test(cell))
+  );
 }
 
 function fromJson(text) {
   const records = whole(text) ?? byLine(text);
   const columns = [];
-  for (const record of records) for (const key of Object.keys(record)) if (isCell(record[key]) && !columns.includes(key)) columns.push(key);
+  for (const record of records)
+    for (const key of Object.keys(record)) if (isCell(record[key]) && !columns.includes(key)) columns.push(key);
   const cell = (value) => (isCell(value) && value !== null ? String(value) : null);
-  return { columns, rows: records.map((record, n) => ({ row: n + 1, cells: columns.map((key) => cell(record[key])) })), hasHead: null };
+  return {
+    columns,
+    rows: records.map((record, n) => ({ row: n + 1, cells: columns.map((key) => cell(record[key])) })),
+    hasHead: null,
+  };
 }
 
 /** A file that is one JSON list, or null. */
@@ -76,16 +92,19 @@ function whole(text) {
 
 function byLine(text) {
   const found = [];
-  text.replace(/^\uFEFF/, "").split(/\r\n|\r|\n/).forEach((line, n) => {
-    if (!line.trim()) return;
-    let value;
-    try {
-      value = JSON.parse(line);
-    } catch {
-      throw new CsvError(`Line ${n + 1} is not JSON. A .jsonl file has one object per line.`);
-    }
-    found.push(record(value, `Line ${n + 1}`));
-  });
+  text
+    .replace(/^\uFEFF/, "")
+    .split(/\r\n|\r|\n/)
+    .forEach((line, n) => {
+      if (!line.trim()) return;
+      let value;
+      try {
+        value = JSON.parse(line);
+      } catch {
+        throw new CsvError(`Line ${n + 1} is not JSON. A .jsonl file has one object per line.`);
+      }
+      found.push(record(value, `Line ${n + 1}`));
+    });
   return found;
 }
 
@@ -126,4 +145,8 @@ export function labelReader(labels, classes) {
   };
 }
 
-const folded = (name) => name.trim().toLowerCase().replace(/[\s_-]+/g, " ");
+const folded = (name) =>
+  name
+    .trim()
+    .toLowerCase()
+    .replace(/[\s_-]+/g, " ");

@@ -18,9 +18,17 @@ export function fillSummary(place, rows, classes) {
   const share = (name) => {
     const bar = html("span", { class: "corpus-stack", "aria-hidden": "true" });
     bar.style.setProperty("--share", String(predicted[name] / most));
-    return html("div", { class: "corpus-class" }, html("dt", { text: name, dir: "auto" }), html("dd", {}, bar, String(predicted[name])));
+    return html(
+      "div",
+      { class: "corpus-class" },
+      html("dt", { text: name, dir: "auto" }),
+      html("dd", {}, bar, String(predicted[name])),
+    );
   };
-  place.replaceChildren(html("p", { class: "verdict", text: `${parts.join("; ")}.` }), html("dl", { class: "corpus-classes", "aria-label": "Predicted" }, ...classes.map(share)));
+  place.replaceChildren(
+    html("p", { class: "verdict", text: `${parts.join("; ")}.` }),
+    html("dl", { class: "corpus-classes", "aria-label": "Predicted" }, ...classes.map(share)),
+  );
 }
 
 /** The most and the least relevant words for one class, over the texts predicted as that class. */
@@ -34,8 +42,19 @@ export function fillLexicon(place, rows, { target, minimum, isByCharacter, isUns
   }
   const largest = Math.max(...[...found.most, ...found.least].map(({ mean }) => Math.abs(mean)));
   const isSigned = found.most.some(({ mean }) => mean < 0) || found.least.some(({ mean }) => mean > 0); // both lists share a scale
-  const list = (label, words) => bars({ label, largest, isSigned, say: fixed(largest, { isSigned: !isUnsigned }), heads: ["word, how often", "mean relevance"],
-    items: words.map(({ word, mean, count }) => ({ label: word, value: mean, note: `${count}×` })) });
+  const list = (label, words) =>
+    bars({
+      label,
+      largest,
+      isSigned,
+      say: fixed(largest, { isSigned: !isUnsigned }),
+      heads: ["word, how often", "mean relevance"],
+      items: words.map(({ word, mean, count }) => ({ label: word, value: mean, note: `${count}×` })),
+    });
   const note = `Mean relevance for “${target}” over the ${found.texts} ${found.texts === 1 ? "text" : "texts"} predicted as it; beside each word, how often it occurs.`;
-  place.replaceChildren(html("p", { class: "corpus-small", text: note }), list(isUnsigned ? "Matter most" : "Speak for it most", found.most), list(isUnsigned ? "Matter least" : "Speak against it most, or for it least", found.least));
+  place.replaceChildren(
+    html("p", { class: "corpus-small", text: note }),
+    list(isUnsigned ? "Matter most" : "Speak for it most", found.most),
+    list(isUnsigned ? "Matter least" : "Speak against it most, or for it least", found.least),
+  );
 }

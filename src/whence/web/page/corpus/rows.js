@@ -53,7 +53,7 @@ export function filtered(rows, { words, predicted, verdict }) {
  * @param {string[]} classes predicted classes and labels are ordered as the model orders them
  */
 export function sorted(rows, { column, isDown }, classes) {
-  const rank = (name) => (classes.includes(name) ? classes.indexOf(name) : name ?? null);
+  const rank = (name) => (classes.includes(name) ? classes.indexOf(name) : (name ?? null));
   const key = {
     row: ({ row }) => row,
     text: ({ text }) => text?.toLowerCase() || null,
@@ -62,11 +62,14 @@ export function sorted(rows, { column, isDown }, classes) {
     label: ({ truth, label }) => (truth ? rank(truth) : label),
   }[column];
   const way = isDown ? -1 : 1;
-  return rows.map((row) => [key(row), row]).sort(([a, one], [b, other]) => {
-    if (a === null || b === null) return (a === null) - (b === null) || one.row - other.row;
-    const order = typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === "number" ? -1 : 1;
-    return way * order || one.row - other.row;
-  }).map(([, row]) => row);
+  return rows
+    .map((row) => [key(row), row])
+    .sort(([a, one], [b, other]) => {
+      if (a === null || b === null) return (a === null) - (b === null) || one.row - other.row;
+      const order = typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === "number" ? -1 : 1;
+      return way * order || one.row - other.row;
+    })
+    .map(([, row]) => row);
 }
 
 /** How often each class was predicted, how many were right, how many failed. @param {Row[]} rows @param {string[]} classes */

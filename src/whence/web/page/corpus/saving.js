@@ -16,9 +16,23 @@ export function jsonLines(rows) {
 /** A line per row; tokens and relevance as JSON lists. Text that begins like a formula gets an apostrophe in front. */
 export function csv(rows) {
   const head = ["row", "text", "predicted", "probability", "label", "right", "target", "score", "tokens", "relevance", "error"];
-  const lines = rows.filter(isDone).map(({ row, text, label, probability, isRight, explanation: e, error }) =>
-    csvLine([row, text, e?.predicted, probability, label, isRight === null ? null : isRight ? "yes" : "no", e?.target, e?.score,
-      e && JSON.stringify(e.tokens), e && JSON.stringify(e.relevance), error]));
+  const lines = rows
+    .filter(isDone)
+    .map(({ row, text, label, probability, isRight, explanation: e, error }) =>
+      csvLine([
+        row,
+        text,
+        e?.predicted,
+        probability,
+        label,
+        isRight === null ? null : isRight ? "yes" : "no",
+        e?.target,
+        e?.score,
+        e && JSON.stringify(e.tokens),
+        e && JSON.stringify(e.relevance),
+        error,
+      ]),
+    );
   return ["\uFEFF", csvLine(head), ...lines];
 }
 
@@ -43,7 +57,8 @@ export function page(rows, { model, method }) {
 function line({ row, text, label, truth, probability, isRight, explanation, error }, hasLabels) {
   const mark = isRight === null ? "" : isRight ? " ✓" : " ✗";
   const said = hasLabels ? `<td>${escaped(truth ?? label ?? "")}${mark}</td>` : "";
-  if (!explanation) return `<tr><td>${row}</td><td class="t" dir="auto">${escaped(text ?? "")}<br><em class="e">${escaped(error)}</em></td><td></td><td></td>${said}</tr>\n`;
+  if (!explanation)
+    return `<tr><td>${row}</td><td class="t" dir="auto">${escaped(text ?? "")}<br><em class="e">${escaped(error)}</em></td><td></td><td></td>${said}</tr>\n`;
   return `<tr><td>${row}</td><td class="t" dir="auto">${coloured(explanation)}</td><td>${escaped(explanation.predicted)}</td><td class="n">${percent(probability)}</td>${said}</tr>\n`;
 }
 

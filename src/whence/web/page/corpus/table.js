@@ -4,7 +4,13 @@ import { html } from "../chart/elements.js";
 import { percent, visible } from "../dom.js";
 
 const PER_PAGE = 25;
-const COLUMNS = [["row", "#"], ["text", "Text"], ["predicted", "Predicted"], ["probability", "Probability"], ["label", "Label"]];
+const COLUMNS = [
+  ["row", "#"],
+  ["text", "Text"],
+  ["predicted", "Predicted"],
+  ["probability", "Probability"],
+  ["label", "Label"],
+];
 
 /**
  * @param {{heatmap: Function, onSort: (column: string) => void, onOpen: (row: Object) => void, onPage: (page: number) => void}} options
@@ -13,12 +19,31 @@ const COLUMNS = [["row", "#"], ["text", "Text"], ["predicted", "Predicted"], ["p
 export function makeTable({ heatmap, onSort, onOpen, onPage }) {
   const heads = COLUMNS.map(([name, text]) => {
     const arrow = html("span", { class: "corpus-arrow", "aria-hidden": "true" });
-    const button = html("button", { type: "button", dataset: { sort: name }, on: { click: () => onSort(name) } }, html("span", { text: name === "row" ? "Row" : text, class: name === "row" ? "sr" : null }), name === "row" ? html("span", { text: "#", "aria-hidden": "true" }) : null, arrow);
+    const button = html(
+      "button",
+      { type: "button", dataset: { sort: name }, on: { click: () => onSort(name) } },
+      html("span", { text: name === "row" ? "Row" : text, class: name === "row" ? "sr" : null }),
+      name === "row" ? html("span", { text: "#", "aria-hidden": "true" }) : null,
+      arrow,
+    );
     return html("th", { scope: "col", role: "columnheader", class: `corpus-${name}` }, button);
   });
   const body = html("tbody", { role: "rowgroup" });
-  const element = html("table", { id: "corpus-table", class: "corpus-table", role: "table", "aria-labelledby": "corpus-rows-title" },
-    html("thead", { role: "rowgroup" }, html("tr", { role: "row" }, ...heads, html("th", { role: "columnheader", scope: "col" }, html("span", { class: "sr", text: "Open" })))), body);
+  const element = html(
+    "table",
+    { id: "corpus-table", class: "corpus-table", role: "table", "aria-labelledby": "corpus-rows-title" },
+    html(
+      "thead",
+      { role: "rowgroup" },
+      html(
+        "tr",
+        { role: "row" },
+        ...heads,
+        html("th", { role: "columnheader", scope: "col" }, html("span", { class: "sr", text: "Open" })),
+      ),
+    ),
+    body,
+  );
 
   body.addEventListener("click", (event) => {
     const line = event.target.closest("tr[data-place]");
@@ -52,19 +77,49 @@ export function makeTable({ heatmap, onSort, onOpen, onPage }) {
   return { element, pager: [back, where, next], show };
 }
 
-function line({ row, text, label, truth, explanation, error, probability, isRight }, place, { heatmap, hasLabels, isUnsigned }) {
+function line(
+  { row, text, label, truth, explanation, error, probability, isRight },
+  place,
+  { heatmap, hasLabels, isUnsigned },
+) {
   const cell = (name, ...children) => html("td", { role: "cell", class: `corpus-${name}` }, ...children);
-  const words = explanation ? heatmap(explanation, { still: true, unsigned: isUnsigned }) : html("span", { class: "corpus-plain", dir: "auto", text: visible(text ?? "") });
+  const words = explanation
+    ? heatmap(explanation, { still: true, unsigned: isUnsigned })
+    : html("span", { class: "corpus-plain", dir: "auto", text: visible(text ?? "") });
   const said = [words];
   if (error !== null) said.push(html("span", { class: "corpus-error", text: error }));
-  const mark = isRight === null ? "" : html("span", { class: isRight ? "corpus-right" : "corpus-wrong", role: "img", "aria-label": isRight ? "right" : "wrong", text: isRight ? "✓" : "✗" });
-  return html("tr", { role: "row", class: "corpus-line", dataset: { place: String(place), row: String(row) } },
+  const mark =
+    isRight === null
+      ? ""
+      : html("span", {
+          class: isRight ? "corpus-right" : "corpus-wrong",
+          role: "img",
+          "aria-label": isRight ? "right" : "wrong",
+          text: isRight ? "✓" : "✗",
+        });
+  return html(
+    "tr",
+    { role: "row", class: "corpus-line", dataset: { place: String(place), row: String(row) } },
     cell("row", String(row)),
     cell("text", ...said),
     cell("predicted", html("span", { text: explanation?.predicted ?? "", dir: "auto" })),
     cell("probability", explanation ? meter(probability) : ""),
-    hasLabels ? cell(isRight ? "label is-right" : "label", html("span", { text: truth ?? label ?? "", dir: "auto" }), " ", mark) : null,
-    cell("open", text?.trim() ? html("button", { type: "button", class: "corpus-go", "aria-label": `Open row ${row} in the text tab`, title: "Open in the text tab", text: "↗" }) : ""));
+    hasLabels
+      ? cell(isRight ? "label is-right" : "label", html("span", { text: truth ?? label ?? "", dir: "auto" }), " ", mark)
+      : null,
+    cell(
+      "open",
+      text?.trim()
+        ? html("button", {
+            type: "button",
+            class: "corpus-go",
+            "aria-label": `Open row ${row} in the text tab`,
+            title: "Open in the text tab",
+            text: "↗",
+          })
+        : "",
+    ),
+  );
 }
 
 function meter(probability) {

@@ -20,7 +20,9 @@ export function representative(explanations, { target, minimum, most, isByCharac
       totals.set(word, entry);
     }
   }
-  const words = [...totals.values()].filter(({ count }) => count >= minimum).map(({ word, sum, count }) => ({ word, mean: sum / count, count }));
+  const words = [...totals.values()]
+    .filter(({ count }) => count >= minimum)
+    .map(({ word, sum, count }) => ({ word, mean: sum / count, count }));
   words.sort((a, b) => b.mean - a.mean || (a.word < b.word ? -1 : 1));
   const half = Math.min(most, Math.ceil(words.length / 2));
   return { most: words.slice(0, half), least: words.slice(half).slice(-most).reverse(), words: words.length, texts };

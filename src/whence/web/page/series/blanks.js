@@ -69,6 +69,8 @@ export function validBlanks(list, { steps, features }) {
   const isFeature = (value) => Number.isInteger(value) && value >= 0 && value < features;
   return list
     .filter((blank) => blank && isStep(blank.start) && isStep(blank.end) && blank.start < blank.end)
-    .filter(({ features: which }) => which === undefined || (Array.isArray(which) && which.length > 0 && which.every(isFeature)))
+    .filter(
+      ({ features: which }) => which === undefined || (Array.isArray(which) && which.length > 0 && which.every(isFeature)),
+    )
     .map(({ start, end, features: which }) => (which ? { start, end, features: which } : { start, end }));
 }

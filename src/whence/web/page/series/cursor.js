@@ -47,7 +47,7 @@ export function listen(plot, { moveTo, select, blank, click }) {
   element.addEventListener("blur", () => moveTo(null));
   element.addEventListener("keydown", (event) => {
     if (!plot.frame || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Escape" && plot.selected) return void (anchor = null, select(null));
+    if (event.key === "Escape" && plot.selected) return void ((anchor = null), select(null));
     if (event.key === "Enter") return void (event.preventDefault(), selected(), blank());
     if (event.key === " ") {
       event.preventDefault();
@@ -82,8 +82,16 @@ export function listen(plot, { moveTo, select, blank, click }) {
     const { from, to } = plot.frame;
     const at = plot.cursor ?? to - 1;
     const page = Math.max(1, Math.round((to - from) * PAGE));
-    const steps = { ArrowRight: at + 1, ArrowUp: at + 1, ArrowLeft: at - 1, ArrowDown: at - 1, PageUp: at + page, PageDown: at - page,
-      Home: from, End: to - 1 };
+    const steps = {
+      ArrowRight: at + 1,
+      ArrowUp: at + 1,
+      ArrowLeft: at - 1,
+      ArrowDown: at - 1,
+      PageUp: at + page,
+      PageDown: at - page,
+      Home: from,
+      End: to - 1,
+    };
     return key in steps ? Math.min(Math.max(steps[key], from), to - 1) : null;
   }
 }

@@ -28,10 +28,21 @@ export function drawLine(picture, { values, blanks, reference, frame, height }) 
     svg("line", { class: "chart-grid", x1: frame.left, x2: right, y1: atY(value), y2: atY(value) }),
     svg("text", { class: "chart-tick", x: frame.left - 6, y: atY(value) + 4, "text-anchor": "end", text: short(value) }),
   ]);
-  const points = sampled(shown, Math.ceil(frame.width)).map((n) => `${frame.centre(n + frame.from).toFixed(1)},${atY(shown[n]).toFixed(1)}`);
-  const line = svg("path", { class: `series-line${frame.cell < 0.5 ? " is-dense" : ""}`, d: points.length > 1 ? `M${points.join("L")}` : `M${points[0]}h0.1` });
+  const points = sampled(shown, Math.ceil(frame.width)).map(
+    (n) => `${frame.centre(n + frame.from).toFixed(1)},${atY(shown[n]).toFixed(1)}`,
+  );
+  const line = svg("path", {
+    class: `series-line${frame.cell < 0.5 ? " is-dense" : ""}`,
+    d: points.length > 1 ? `M${points.join("L")}` : `M${points[0]}h0.1`,
+  });
   const flat = blanks.map(([start, end]) =>
-    svg("line", { class: "series-reference", x1: frame.edge(start), x2: frame.edge(end), y1: atY(reference), y2: atY(reference) }),
+    svg("line", {
+      class: "series-reference",
+      x1: frame.edge(start),
+      x2: frame.edge(end),
+      y1: atY(reference),
+      y2: atY(reference),
+    }),
   );
   picture.replaceChildren(...marks, line, ...flat);
 }
@@ -39,7 +50,11 @@ export function drawLine(picture, { values, blanks, reference, frame, height }) 
 /** A few round numbers between the lowest and the highest value. */
 export function axisValues(low, high) {
   const choices = [2, 3, 4].map((count) => ticks(low, high, count));
-  return choices.find(({ length }) => length === 3 || length === 4) ?? choices.find(({ length }) => length === 2) ?? choices[0].slice(0, 1);
+  return (
+    choices.find(({ length }) => length === 3 || length === 4) ??
+    choices.find(({ length }) => length === 2) ??
+    choices[0].slice(0, 1)
+  );
 }
 
 /**

@@ -22,9 +22,21 @@ export function ledger({ relevance, absorbed, score, outputs, output, unit }, { 
   const rest = grouped(absorbed ?? {});
   const sum = [...given, ...rest].reduce((total, { value }) => total + value, 0);
   const items = [...given, ...rest.map((item) => ({ ...item, class: "is-absorbed", hasBar: false }))];
-  const chart = bars({ label: "Relevance by feature, and what was absorbed", items, showsLabel: false, heads: ["from", "relevance"], say: fixed(Math.max(...items.map(({ value }) => Math.abs(value))), { isSigned }) });
+  const chart = bars({
+    label: "Relevance by feature, and what was absorbed",
+    items,
+    showsLabel: false,
+    heads: ["from", "relevance"],
+    say: fixed(Math.max(...items.map(({ value }) => Math.abs(value))), { isSigned }),
+  });
   const isPrediction = Math.abs(score - outputs[output]) <= CLOSE * Math.max(1, Math.abs(score));
-  const total = html("p", { class: "series-total" }, isSigned ? totalWords(sum, score, isPrediction, unit) : "This method only says how much each value matters; its numbers do not add up to the prediction.");
+  const total = html(
+    "p",
+    { class: "series-total" },
+    isSigned
+      ? totalWords(sum, score, isPrediction, unit)
+      : "This method only says how much each value matters; its numbers do not add up to the prediction.",
+  );
   return { element: html("div", {}, chart, total), sum };
 }
 

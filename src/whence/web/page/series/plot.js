@@ -9,6 +9,7 @@ import { fixed, short } from "../chart/scale.js";
 import { timeTicks } from "./axis.js";
 import { listen } from "./cursor.js";
 import { axisValues, drawBars, drawBlanks, drawLine, drawStrip, frameOf } from "./lanes.js";
+import { stretchesOf, words } from "./words.js";
 
 const LINE = 58;
 const STRIP = 16;
@@ -41,9 +42,38 @@ export function makePlot({ colour, onSelect, onBlank, onClick }) {
   const line = html("div", { class: "series-cursor" });
   const tag = html("span", { class: "series-tag" });
   line.append(tag);
-  const element = html("div", { id: "series-plot", class: "series-plot", role: "slider", tabindex: 0, "aria-label": "Time cursor",
-    "aria-orientation": "horizontal", "aria-describedby": "series-keys" }, lanes, axis, selection, line);
-  const plot = { element, lanes, axis, selection, line, tag, rows: [], sum: null, picture: null, width: 0, frame: null, colour, cursor: null, selected: null };
+  const element = html(
+    "div",
+    {
+      id: "series-plot",
+      class: "series-plot",
+      role: "slider",
+      tabindex: 0,
+      "aria-label": "Time cursor",
+      "aria-orientation": "horizontal",
+      "aria-describedby": "series-keys",
+    },
+    lanes,
+    axis,
+    selection,
+    line,
+  );
+  const plot = {
+    element,
+    lanes,
+    axis,
+    selection,
+    line,
+    tag,
+    rows: [],
+    sum: null,
+    picture: null,
+    width: 0,
+    frame: null,
+    colour,
+    cursor: null,
+    selected: null,
+  };
   onWidth(lanes, (width) => {
     plot.width = width;
     draw(plot);
@@ -57,7 +87,12 @@ export function makePlot({ colour, onSelect, onBlank, onClick }) {
     blank: onBlank,
     click: onClick,
   });
-  return { element, show: (picture) => show(plot, picture), redraw: () => draw(plot), select: (stretch) => select(plot, stretch) };
+  return {
+    element,
+    show: (picture) => show(plot, picture),
+    redraw: () => draw(plot),
+    select: (stretch) => select(plot, stretch),
+  };
 }
 
 function show(plot, picture) {
@@ -84,13 +119,29 @@ function build(plot) {
     const picture = svg("svg", { class: "series-picture", height: LINE, "aria-hidden": "true" });
     const strip = html("canvas", { class: "series-strip", "aria-hidden": "true" });
     const blanks = html("div", { class: "series-blanks" });
-    const head = html("div", { class: "series-head" }, html("span", { class: "series-name", text: name, dir: "auto" }), reading);
-    return { reading, picture, strip, blanks, lane: html("div", { class: "series-lane" }, head, html("div", { class: "series-box" }, picture, strip, blanks)) };
+    const head = html(
+      "div",
+      { class: "series-head" },
+      html("span", { class: "series-name", text: name, dir: "auto" }),
+      reading,
+    );
+    return {
+      reading,
+      picture,
+      strip,
+      blanks,
+      lane: html("div", { class: "series-lane" }, head, html("div", { class: "series-box" }, picture, strip, blanks)),
+    };
   });
   const reading = html("span", { class: "series-reading" });
   const canvas = html("canvas", { class: "series-bars", "aria-hidden": "true" });
   const scale = svg("svg", { class: "series-scale", width: MARGIN.left, height: BARS, "aria-hidden": "true" });
-  const head = html("div", { class: "series-head" }, html("span", { class: "series-name", text: "all features together" }), reading);
+  const head = html(
+    "div",
+    { class: "series-head" },
+    html("span", { class: "series-name", text: "all features together" }),
+    reading,
+  );
   plot.sum = { reading, canvas, scale };
   plot.lanes.replaceChildren(
     ...plot.rows.map(({ lane }) => lane),
@@ -107,7 +158,8 @@ function draw(plot) {
   const { for: red, against: blue, quiet } = plot.colour.palette();
   const edge = getComputedStyle(plot.element).getPropertyValue("--line").trim() || quiet;
   const steps = picture.labels.length;
-  const colourOf = (value) => plot.colour.shade(picture.isBoosted ? boosted(value, picture.largest) : value, picture.largest).background;
+  const colourOf = (value) =>
+    plot.colour.shade(picture.isBoosted ? boosted(value, picture.largest) : value, picture.largest).background;
   plot.rows.forEach(({ picture: drawing, strip, blanks }, n) => {
     const stretches = stretchesOf(picture.blanks, n);
     drawing.setAttribute("width", width);
@@ -118,10 +170,18 @@ function draw(plot) {
     drawBlanks(blanks, stretches, frame);
   });
   const sums = picture.sums ?? new Array(steps).fill(0);
-  const { low, high, atY } = drawBars(plot.sum.canvas, { relevance: sums, frame, height: BARS, colours: { for: red, against: blue }, line: quiet });
+  const { low, high, atY } = drawBars(plot.sum.canvas, {
+    relevance: sums,
+    frame,
+    height: BARS,
+    colours: { for: red, against: blue },
+    line: quiet,
+  });
   const marks = high > low ? axisValues(low, high) : [0];
   plot.sum.scale.replaceChildren(
-    ...marks.map((value) => svg("text", { class: "chart-tick", x: MARGIN.left - 6, y: atY(value) + 4, "text-anchor": "end", text: short(value) })),
+    ...marks.map((value) =>
+      svg("text", { class: "chart-tick", x: MARGIN.left - 6, y: atY(value) + 4, "text-anchor": "end", text: short(value) }),
+    ),
   );
   drawAxis(plot);
   place(plot);
@@ -139,11 +199,6 @@ function drawAxis({ axis, picture, frame, width }) {
       svg("text", { class: "chart-tick", x: frame.centre(step), y: 17, "text-anchor": "middle", text }),
     ]),
   );
-}
-
-/** The stretches that are blanked in one feature. */
-export function stretchesOf(blanks, feature) {
-  return blanks.filter(({ features }) => !features || features.includes(feature)).map(({ start, end }) => [start, end]);
 }
 
 /** Put the cursor on a step (null: nowhere) and say what is there. */
@@ -183,17 +238,4 @@ function place({ frame, picture, cursor, selected, line, tag, selection, rows, s
   sum.reading.textContent = isSeen && picture.sums ? `relevance ${say(picture.sums[cursor])}` : "";
   element.setAttribute("aria-valuenow", (cursor ?? picture.labels.length - 1) + 1);
   element.setAttribute("aria-valuetext", words(picture, cursor ?? picture.labels.length - 1, selected));
-}
-
-/** A step in words: "2003-04-12: rain 4.1, relevance +0.02; …". */
-function words(picture, step, selected) {
-  const { say } = picture;
-  const parts = picture.features.map((name, n) => {
-    const isBlank = stretchesOf(picture.blanks, n).some(([start, end]) => step >= start && step < end);
-    const value = isBlank ? "blanked" : short(picture.values[step][n]);
-    return `${name} ${value}${picture.relevance ? `, relevance ${say(picture.relevance[step][n])}` : ""}`;
-  });
-  const sum = picture.sums ? `; together ${say(picture.sums[step])}` : "";
-  const chosen = selected ? ` (selected: ${picture.labels[selected[0]]} to ${picture.labels[selected[1] - 1]})` : "";
-  return `${picture.labels[step]}: ${parts.join("; ")}${sum}${chosen}`;
 }

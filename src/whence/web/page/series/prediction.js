@@ -14,8 +14,13 @@ export function fillOutputs(fieldset, { outputs, output, unit, was }) {
   const choices = Object.entries(outputs).map(([name, value]) => {
     const input = html("input", { type: "radio", name: "series-output", value: name });
     input.checked = name === output;
-    return html("label", { class: "series-choice", dataset: { output: name, value: String(value) } }, input,
-      html("span", { class: "series-choice-name", text: name, dir: "auto" }), amount(value, was?.[name], unit));
+    return html(
+      "label",
+      { class: "series-choice", dataset: { output: name, value: String(value) } },
+      input,
+      html("span", { class: "series-choice-name", text: name, dir: "auto" }),
+      amount(value, was?.[name], unit),
+    );
   });
   fieldset.replaceChildren(legend, ...choices);
   if (focused !== null) [...fieldset.querySelectorAll("input")].find(({ value }) => value === focused)?.focus();
@@ -30,18 +35,33 @@ function amount(value, before, unit) {
   const change = value - before;
   const size = say(Math.abs(change));
   const kind = Number(size) === 0 ? "" : change > 0 ? " is-up" : " is-down";
-  return html("span", { class: "series-amount" },
-    html("span", { class: "series-before", text: say(before) }), html("span", { class: "series-arrow", role: "img", "aria-label": "became", text: "→" }), now, " ", units, " ",
-    html("span", { class: `series-change${kind}`, text: kind ? (change > 0 ? "+" : "−") + size : "no change" }));
+  return html(
+    "span",
+    { class: "series-amount" },
+    html("span", { class: "series-before", text: say(before) }),
+    html("span", { class: "series-arrow", role: "img", "aria-label": "became", text: "→" }),
+    now,
+    " ",
+    units,
+    " ",
+    html("span", { class: `series-change${kind}`, text: kind ? (change > 0 ? "+" : "−") + size : "no change" }),
+  );
 }
 
 /** The scale: full blue, white, full red, with its numbers. */
 export function fillLegend(place, { largest, isSigned, isCrowded, isBoosted, step, unit }) {
-  const ramp = html("span", { class: `series-ramp${isSigned ? "" : " is-unsigned"}${isBoosted ? " is-boosted" : ""}`, "aria-hidden": "true" });
+  const ramp = html("span", {
+    class: `series-ramp${isSigned ? "" : " is-unsigned"}${isBoosted ? " is-boosted" : ""}`,
+    "aria-hidden": "true",
+  });
   const ends = isSigned ? [`${signed(-largest)} against`, `for ${signed(largest)}`] : ["0", short(largest)];
   place.replaceChildren(
-    html("span", { class: "series-scale-words", text: `Relevance of a ${step}${isSigned && unit ? ` in ${unit}` : ""}` }), html("span", { text: ends[0] }), ramp, html("span", { text: ends[1] }),
-    isCrowded ? html("span", { class: "series-crowded", text: "several steps share a pixel; the strongest is shown" }) : "");
+    html("span", { class: "series-scale-words", text: `Relevance of a ${step}${isSigned && unit ? ` in ${unit}` : ""}` }),
+    html("span", { text: ends[0] }),
+    ramp,
+    html("span", { text: ends[1] }),
+    isCrowded ? html("span", { class: "series-crowded", text: "several steps share a pixel; the strongest is shown" }) : "",
+  );
 }
 
 /** What colours, blanks and zeros mean, with this model's own numbers. */

@@ -32,7 +32,8 @@ export function readSeries(text, { features: wanted, limit, step = "step" }) {
   const columns = matched(hasHead ? first : null, first.length, records, features, hasHead);
   const rows = hasHead ? records.slice(1) : records;
   if (!rows.length) throw new CsvError("The file has a header but no line with values.");
-  if (rows.length > limit) throw new CsvError(`The file has ${rows.length} steps; at most ${limit} are taken. Cut it and try again.`);
+  if (rows.length > limit)
+    throw new CsvError(`The file has ${rows.length} steps; at most ${limit} are taken. Cut it and try again.`);
   const hasPoint = rows.some(({ cells }) => columns.places.some((place) => (cells[place] ?? "").includes(".")));
   const values = rows.map((row) => numbers(row, columns, { features, width: first.length, hasPoint, separator }));
   const isComma = !hasPoint && rows.some(({ cells }) => columns.places.some((place) => cells[place].includes(",")));
@@ -61,7 +62,9 @@ function matched(head, width, records, features, hasHead) {
     return { places: byName, label, notes: unused.length ? [`Not used: ${unused.join(", ")}.`] : [] };
   }
   const body = hasHead ? records.slice(1) : records;
-  const hasLabels = width === features.length + 1 || (width > 1 && body.length > 0 && !isNumber(body[0].cells[0].trim()) && !isMissing(body[0].cells[0]));
+  const hasLabels =
+    width === features.length + 1 ||
+    (width > 1 && body.length > 0 && !isNumber(body[0].cells[0].trim()) && !isMissing(body[0].cells[0]));
   const start = hasLabels ? 1 : 0;
   if (width - start !== features.length) throw new CsvError(wrongColumns(head, width - start, features, start));
   const places = features.map((_, n) => n + start);
@@ -82,7 +85,9 @@ function wrongColumns(head, found, features, start) {
 function numbers({ line, cells }, { places }, { features, width, hasPoint, separator }) {
   if (cells.length !== width) {
     const spilt = separator === "," && cells.length > width ? " Are there commas inside its numbers?" : "";
-    throw new CsvError(`Line ${line} has ${cells.length} ${cells.length === 1 ? "cell" : "cells"}, the first line ${width}.${spilt}`);
+    throw new CsvError(
+      `Line ${line} has ${cells.length} ${cells.length === 1 ? "cell" : "cells"}, the first line ${width}.${spilt}`,
+    );
   }
   return places.map((place, n) => number(cells[place].trim(), `Line ${line}, column ${place + 1} (${features[n]})`, hasPoint));
 }
@@ -107,4 +112,8 @@ const clipped = (cell) => (cell.length > 24 ? `${cell.slice(0, 24)}…` : cell);
 const isMissing = (cell) => MISSING.has(cell.trim().toLowerCase());
 const isNumber = (cell) => NUMBER.test(cell.replace(/^−/, "-")) || WITH_COMMA.test(cell);
 const same = (cell, name) => folded(cell) === folded(name) || folded(cell.replace(/[([].*$/, "")) === folded(name);
-const folded = (name) => name.trim().toLowerCase().replace(/[\s_-]+/g, " ");
+const folded = (name) =>
+  name
+    .trim()
+    .toLowerCase()
+    .replace(/[\s_-]+/g, " ");

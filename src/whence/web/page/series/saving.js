@@ -1,7 +1,7 @@
 /** The series with its relevance as a CSV file. */
 
 import { csvLine } from "../csv.js";
-import { stretchesOf } from "./plot.js";
+import { stretchesOf } from "./words.js";
 
 /** One line per step: its label, every value as the model read it, every relevance, and the features that were blanked. */
 export function relevanceCsv({ labels, values, features }, { relevance, reference }, blanks) {

@@ -1,19 +1,15 @@
 /** The series tab: reads a series, asks the service, shows what it says. `mount` once, then `state` and `restore`. */
 
 import { html, stylesheet } from "../chart/elements.js";
-import { CsvError } from "../csv.js";
-import { FileError, readText } from "../files.js";
 import { save } from "../saving.js";
 import { Blanks, validBlanks } from "./blanks.js";
 import { makePlot } from "./plot.js";
-import { readSeries } from "./reading.js";
 import { relevanceCsv } from "./saving.js";
 import { keyOf, showAnswer, showBlanks, spoken } from "./showing.js";
+import { setWindow, showPasting, tell, useExample, useFile, useText } from "./source.js";
 import { makeView } from "./view.js";
 
-const BYTES = 5e6; // of a file
 const LINKED = 8000; // characters of data that a link carries
-const WINDOWS = [30, 90, 365, 1000];
 
 /** Everything the tab knows; one tab per page. */
 let tab = null;
@@ -24,19 +20,39 @@ export function mount(panel, context) {
   stylesheet("../series.css");
   stylesheet("../chart.css");
   if (!served.length) {
-    panel.replaceChildren(html("p", { class: "message", text: "No model here reads numbers. Start the service with one: whence serve --model river-lstm." }));
+    panel.replaceChildren(
+      html("p", {
+        class: "message",
+        text: "No model here reads numbers. Start the service with one: whence serve --model river-lstm.",
+      }),
+    );
     return;
   }
   const view = makeView();
-  tab = { ...context, served, view, blanks: new Blanks(), model: null, method: null, output: null, data: null, text: "", isExample: true,
-    selected: null, window: null, answer: null, before: new Map(), asking: null };
+  tab = {
+    ...context,
+    served,
+    view,
+    blanks: new Blanks(),
+    model: null,
+    method: null,
+    output: null,
+    data: null,
+    text: "",
+    isExample: true,
+    selected: null,
+    window: null,
+    answer: null,
+    before: new Map(),
+    asking: null,
+  };
   tab.plot = makePlot({ colour: context.colour, onSelect: selected, onBlank: blankSelection, onClick: bringBack });
   view.plot.append(tab.plot.element);
   panel.replaceChildren(view.root);
   fillChoices();
   listen();
   chooseModel(context.models.default.series ?? served[0].name);
-  useExample();
+  if (useExample(tab)) ask();
 }
 
 /** What a link needs to show the same: settings, blanks, and the data if it is small. */
@@ -58,15 +74,16 @@ export function restore(kept) {
   if (!tab) return;
   if (tab.served.some(({ name }) => name === kept.model)) chooseModel(kept.model);
   if (tab.models.methods.some(({ name }) => name === kept.method)) tab.view.method.value = tab.method = kept.method;
-  if (typeof kept.output === "string" && (!tab.model.outputs.length || tab.model.outputs.includes(kept.output))) tab.output = kept.output;
+  if (typeof kept.output === "string" && (!tab.model.outputs.length || tab.model.outputs.includes(kept.output)))
+    tab.output = kept.output;
   tab.view.boost.checked = kept.boost === true;
-  if (typeof kept.data === "string") useText(kept.data, "The series of the link");
-  else useExample();
+  if (typeof kept.data !== "string" || !useText(tab, kept.data, "The series of the link")) useExample(tab);
   if (!tab.data) return;
-  if (kept.isLeftOut) tell("The link was made for a series too long for a link. The example is shown; open the file to see it again.");
+  if (kept.isLeftOut)
+    tell(tab, "The link was made for a series too long for a link. The example is shown; open the file to see it again.");
   else tab.blanks.restart(validBlanks(kept.blanks, { steps: tab.data.labels.length, features: tab.data.features.length }));
   if ([...tab.view.window.options].some(({ value }) => value === String(kept.last))) tab.view.window.value = String(kept.last);
-  setWindow();
+  setWindow(tab);
   ask();
 }
 
@@ -89,100 +106,45 @@ function chooseModel(name) {
 
 function listen() {
   const { view } = tab;
-  view.model.addEventListener("change", () => (chooseModel(view.model.value), useExample()));
+  view.model.addEventListener("change", () => (chooseModel(view.model.value), useExample(tab) && ask()));
   view.method.addEventListener("change", () => ((tab.method = view.method.value), ask()));
   view.outputs.addEventListener("change", (event) => ((tab.output = event.target.value), ask()));
   view.boost.addEventListener("change", () => (draw(), tab.changed?.()));
-  view.window.addEventListener("change", () => (setWindow(), draw(), tab.changed?.()));
+  view.window.addEventListener("change", () => (setWindow(tab), draw(), tab.changed?.()));
   view.blank.addEventListener("click", blankSelection);
-  for (const name of ["undo", "redo", "clear"]) view[name].addEventListener("click", () => (tab.blanks[name](), blanksChanged()));
+  for (const name of ["undo", "redo", "clear"])
+    view[name].addEventListener("click", () => (tab.blanks[name](), blanksChanged()));
   view.root.addEventListener("keydown", (event) => {
     if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || event.target === view.data) return;
     event.preventDefault();
     tab.blanks[event.shiftKey ? "redo" : "undo"]();
     blanksChanged();
   });
-  view.example.addEventListener("click", () => useExample());
-  view.paste.addEventListener("click", () => showPasting(view.pasting.hidden));
-  view.use.addEventListener("click", () => useText(view.data.value, "Pasted values") && showPasting(false));
+  view.example.addEventListener("click", () => useExample(tab) && ask());
+  view.paste.addEventListener("click", () => showPasting(tab, view.pasting.hidden));
+  view.use.addEventListener("click", () => useText(tab, view.data.value, "Pasted values") && (showPasting(tab, false), ask()));
   view.file.addEventListener("change", () => openFile(view.file.files[0]));
   view.root.addEventListener("dragover", (event) => (event.preventDefault(), view.root.classList.add("is-over")));
-  view.root.addEventListener("dragleave", (event) => view.root.contains(event.relatedTarget) || view.root.classList.remove("is-over"));
-  view.root.addEventListener("drop", (event) => (event.preventDefault(), view.root.classList.remove("is-over"), openFile(event.dataTransfer.files[0])));
-  view.download.addEventListener("click", () => tab.answer && save(`${tab.model.name}-relevance.csv`, ["\uFEFF", relevanceCsv(...csvParts())], "text/csv"));
+  view.root.addEventListener(
+    "dragleave",
+    (event) => view.root.contains(event.relatedTarget) || view.root.classList.remove("is-over"),
+  );
+  view.root.addEventListener(
+    "drop",
+    (event) => (event.preventDefault(), view.root.classList.remove("is-over"), openFile(event.dataTransfer.files[0])),
+  );
+  view.download.addEventListener(
+    "click",
+    () => tab.answer && save(`${tab.model.name}-relevance.csv`, ["\uFEFF", relevanceCsv(...csvParts())], "text/csv"),
+  );
   document.addEventListener("themechange", () => tab.plot.redraw());
 }
 
-const csvParts = () => [tab.data, tab.answer, tab.blanks.now];
-
-function showPasting(isShown) {
-  tab.view.pasting.hidden = !isShown;
-  tab.view.paste.setAttribute("aria-expanded", String(isShown));
-  if (isShown) tab.view.data.focus();
-}
-
 async function openFile(file) {
-  if (!file) return;
-  tab.view.file.value = "";
-  try {
-    const { text, note } = await readText(file, BYTES);
-    if (useText(text, file.name) && note) tell(note);
-  } catch (error) {
-    if (!(error instanceof FileError)) throw error;
-    tell(error.message);
-  }
+  if (await useFile(tab, file)) ask();
 }
 
-function useExample() {
-  const { model } = tab;
-  if (!model.example) {
-    tab.data = null;
-    tab.asking?.abort();
-    tab.view.root.classList.add("has-no-series");
-    tab.view.source.textContent = "This model brings no example:";
-    tab.view.example.hidden = true;
-    return;
-  }
-  useText(model.example, "Example");
-  tab.isExample = true;
-  tab.view.example.hidden = true;
-}
-
-/** Take a series from CSV text; a file that cannot be read leaves everything as it was. */
-function useText(text, source) {
-  const { model, models, view } = tab;
-  try {
-    tab.data = readSeries(text, { features: model.features, limit: models.limits.steps, step: model.step || "step" });
-  } catch (error) {
-    if (!(error instanceof CsvError)) throw error;
-    tell(error.message);
-    return false;
-  }
-  Object.assign(tab, { text, isExample: false, answer: null, before: new Map(), selected: null });
-  tab.blanks.restart();
-  tell("");
-  view.example.hidden = !model.example;
-  view.root.classList.remove("has-no-series");
-  const { labels, features, notes: read } = tab.data;
-  const count = `${labels.length} ${model.step || "step"}${labels.length === 1 ? "" : "s"}`;
-  const which = features.map((feature, n) => html("option", { value: String(n), text: `in ${feature} only` }));
-  view.which.replaceChildren(html("option", { value: "", text: "in all features" }), ...which);
-  view.source.textContent = [`${source}: ${count}, ${labels[0]} to ${labels.at(-1)}.`, ...read].join(" ");
-  const windows = WINDOWS.filter((steps) => steps < labels.length);
-  view.window.replaceChildren(html("option", { value: "", text: `all ${count}` }), ...windows.map((steps) => html("option", { value: String(steps), text: `the last ${steps}` })));
-  setWindow();
-  ask();
-  return true;
-}
-
-function setWindow() {
-  const steps = tab.data.labels.length;
-  tab.window = [Math.max(0, steps - Number(tab.view.window.value || steps)), steps];
-}
-
-function tell(sentence) {
-  tab.view.message.textContent = sentence;
-}
+const csvParts = () => [tab.data, tab.answer, tab.blanks.now];
 
 function selected(stretch) {
   tab.selected = stretch;
@@ -224,11 +186,15 @@ async function ask() {
   view.root.setAttribute("aria-busy", "true");
   drawBlanks();
   try {
-    const call = (more) => api.retrying(() => api.series({ ...request, ...more }, asking.signal), { signal: asking.signal, onWait: (error) => tell(error.message) });
+    const call = (more) =>
+      api.retrying(() => api.series({ ...request, ...more }, asking.signal), {
+        signal: asking.signal,
+        onWait: (error) => tell(tab, error.message),
+      });
     if (!tab.before.has(key)) tab.before.set(key, await call({}));
     const answer = blanks.now.length ? await call({ blank: blanks.now }) : tab.before.get(key);
     if (tab.asking !== asking) return;
-    tell("");
+    tell(tab, "");
     tab.answer = answer;
     draw();
     tab.announce(spoken(tab));
@@ -236,7 +202,7 @@ async function ask() {
   } catch (error) {
     if (error.name === "AbortError" || tab.asking !== asking) return;
     if (!(error instanceof api.ApiError)) throw error;
-    tell(error.message);
+    tell(tab, error.message);
   } finally {
     if (tab.asking === asking) view.root.setAttribute("aria-busy", "false");
   }

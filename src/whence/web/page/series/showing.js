@@ -20,16 +20,37 @@ export function showAnswer(tab) {
   const { output, outputs, unit } = answer;
   const was = tab.blanks.now.length ? tab.before.get(keyOf(tab))?.outputs : undefined;
   fillOutputs(view.outputs, { outputs, output, unit, was });
-  fillLegend(view.legend, { largest, step, unit, isSigned, isBoosted: view.boost.checked, isCrowded: tab.window[1] - tab.window[0] > view.plot.clientWidth });
+  fillLegend(view.legend, {
+    largest,
+    step,
+    unit,
+    isSigned,
+    isBoosted: view.boost.checked,
+    isCrowded: tab.window[1] - tab.window[0] > view.plot.clientWidth,
+  });
   const { element, sum } = ledger(answer, { features: tab.data.features, isSigned });
   view.ledger.replaceChildren(element);
   view.ledger.dataset.sum = String(sum);
-  view.notes.replaceChildren(...notes({ features: tab.data.features, reference: answer.reference, step, output, isSigned, choices: answer.choices }).map((text) => html("li", { text })));
+  view.notes.replaceChildren(
+    ...notes({ features: tab.data.features, reference: answer.reference, step, output, isSigned, choices: answer.choices }).map(
+      (text) => html("li", { text }),
+    ),
+  );
 }
 
 function showPlot({ plot, data, answer, blanks, window, view }, { largest, isSigned }) {
-  plot.show({ features: data.features, labels: data.labels, values: data.values, relevance: answer?.relevance ?? null,
-    reference: answer?.reference ?? null, blanks: answer ? blanks.now : [], largest, window, isSigned, isBoosted: view.boost.checked });
+  plot.show({
+    features: data.features,
+    labels: data.labels,
+    values: data.values,
+    relevance: answer?.relevance ?? null,
+    reference: answer?.reference ?? null,
+    blanks: answer ? blanks.now : [],
+    largest,
+    window,
+    isSigned,
+    isBoosted: view.boost.checked,
+  });
 }
 
 function largestOf(answer) {
@@ -50,8 +71,12 @@ export function showBlanks({ view, blanks, data }, onRemove) {
   view.clear.disabled = !blanks.now.length;
   const item = (blank, place) => {
     const words = sayBlank(blank, data);
-    const button = html("button", { type: "button", class: "series-chip", "aria-label": `Bring back ${words}`, on: { click: () => onRemove(place) } },
-      html("span", { text: words, dir: "auto" }), html("span", { class: "series-cross", "aria-hidden": "true", text: "×" }));
+    const button = html(
+      "button",
+      { type: "button", class: "series-chip", "aria-label": `Bring back ${words}`, on: { click: () => onRemove(place) } },
+      html("span", { text: words, dir: "auto" }),
+      html("span", { class: "series-cross", "aria-hidden": "true", text: "×" }),
+    );
     return html("li", {}, button);
   };
   view.chips.replaceChildren(...blanks.now.map(item));
