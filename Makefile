@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check style types floors fast bench format clean
+.PHONY: demo serve test check style types floors fast bench format clean
 
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
@@ -17,6 +17,14 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints
 
 demo: .venv/.demo  ## explain a few sequences on the terminal
 	$(BIN)/python examples/demo.py
+
+.venv/.web: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(INSTALL) '.[web]'
+	touch $@
+
+serve: .venv/.web  ## the page and its service, on this machine
+	$(BIN)/whence serve
 
 test: style types floors  ## everything CI runs: the checks and all tests
 	$(BIN)/python -m pytest -n 2

@@ -62,9 +62,11 @@ def host_name(given: str) -> str | None:
     if not given or "@" in given or "/" in given:
         return None
     try:
-        return (urlsplit(f"//{given}").hostname or "").rstrip(".") or None
+        parts = urlsplit(f"//{given}")
+        _ = parts.port  # raises for what is no number
     except ValueError:
         return None
+    return (parts.hostname or "").rstrip(".") or None
 
 
 def _is_address(name: str) -> bool:

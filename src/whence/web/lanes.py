@@ -1,7 +1,7 @@
 """Lanes: bounded queues, each with one thread, that run jobs which arrived together as one batch.
 
-A lane starts the next batch as soon as the last one ends, with all that arrived meanwhile; an idle lane starts at once. So a
-request that is alone runs alone, and under load the batches grow by themselves.
+An idle lane starts at once, so a request that is alone runs alone. Under load, clients that were answered together ask again
+together: a lane then waits until as many requests are there as last time, for 2 ms at most, and runs them as one batch.
 """
 
 import asyncio
@@ -14,6 +14,8 @@ from typing import Any
 from whence.web import limits
 from whence.web.metrics import Metrics
 from whence.web.refusal import Refusal
+
+GATHER_SECONDS = 0.002
 
 
 @dataclass(eq=False, slots=True)
@@ -37,6 +39,8 @@ class Lane:
         self._tokens = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"whence-{name}")
         self._running: asyncio.Future[list[Any]] | None = None
+        self._expected = 1  # so many jobs were there last time
+        self._timer: asyncio.TimerHandle | None = None
 
     async def result(self, job: Job) -> Any:
         """Queue a job and wait for its result; refuses when the queue is full or the wait is too long."""
@@ -46,18 +50,26 @@ class Lane:
         self._tokens += job.size
         self._metrics.queued(self.name, len(self._waiting))
         if self._running is None:
-            # after the events that are already there, so that requests that arrived together run together
-            asyncio.get_running_loop().call_soon(self._start)
+            self._gather()
         timer = asyncio.get_running_loop().call_later(limits.WAIT_SECONDS, _give_up, job.future)
         try:
             return await job.future
         finally:
             timer.cancel()
 
+    def _gather(self) -> None:
+        """Start when as many jobs wait as last time, or after a moment."""
+        if len(self._waiting) >= self._expected:
+            self._start()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(GATHER_SECONDS, self._start)
+
     def _start(self) -> None:
-        """Run the next batch, unless one is running."""
-        if self._running is not None:
-            return
+        """Run the next batch."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._expected = max(1, len(self._waiting))
         jobs = self._next()
         if not jobs:
             return
@@ -85,7 +97,7 @@ class Lane:
 
     def _deliver(self, jobs: Sequence[Job], done: asyncio.Future[list[Any]]) -> None:
         self._running = None
-        self._start()
+        self._expected = len(jobs) + len(self._waiting)
         for job, outcome in zip(jobs, done.result(), strict=True):
             if job.future.done():
                 continue
@@ -93,6 +105,8 @@ class Lane:
                 job.future.set_exception(outcome)
             else:
                 job.future.set_result(outcome)
+        if self._waiting:
+            self._gather()
 
     def close(self) -> None:
         """Let the thread end after the running batch."""

@@ -13,6 +13,7 @@ from whence.web import limits
 from whence.web.app import SECURITY
 
 CLOSING_SECONDS = 5.0  # for a closed connection's last bytes to leave
+TOO_LONG = f"the headers have more than {limits.HEADERS} bytes; send fewer"
 
 
 class Protocol(HttpToolsProtocol):
@@ -21,6 +22,7 @@ class Protocol(HttpToolsProtocol):
     deadline: float | None = None
     _header_bytes = 0
     _is_in_body = False
+    _is_refused = False
     _blocked: float | None = None  # the deadline for a client that does not read
 
     def connection_made(self, transport: Any) -> None:
@@ -31,25 +33,38 @@ class Protocol(HttpToolsProtocol):
             self._refuse(503, "the service has too many connections; try again in a moment")
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes of headers, and start their time with the first one."""
+        """Start the headers' time with their first byte, and stop reading when they are too long."""
+        if self._is_refused:
+            return
         if not self._is_in_body:
             self._header_bytes += len(data)
             if self.deadline is None:
                 self.deadline = monotonic() + limits.HEADER_SECONDS
         super().data_received(data)
-        if not self._is_in_body and self._header_bytes > limits.HEADERS and not self.transport.is_closing():
-            self._refuse(431, f"the headers have more than {limits.HEADERS} bytes; send fewer")
+        if not self._is_in_body and self._header_bytes > limits.HEADERS + len(data):  # still none complete
+            self._refuse(431, TOO_LONG)
 
     def on_headers_complete(self) -> None:
         """Start the body's time."""
+        if self._is_refused:
+            return
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > limits.HEADERS:
+            self._refuse(431, TOO_LONG)
+            return
         self._is_in_body = True
         self.deadline = monotonic() + limits.BODY_SECONDS + CLOSING_SECONDS  # the app answers before that
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        if not self._is_refused:
+            super().on_body(body)
+
     def on_message_complete(self) -> None:
         """The request is complete; the app has its own time limit."""
-        self._is_in_body, self._header_bytes, self.deadline = False, 0, None
-        super().on_message_complete()
+        if not self._is_refused:
+            self._is_in_body, self._header_bytes, self.deadline = False, 0, None
+            super().on_message_complete()
 
     def pause_writing(self) -> None:
         """The client does not read its response fast enough."""
@@ -73,7 +88,10 @@ class Protocol(HttpToolsProtocol):
             self.transport.abort()
 
     def _refuse(self, status: int, sentence: str) -> None:
-        """Answer without the app, and close."""
+        """Answer without the app, and close; what else the client sends is not looked at."""
+        if self._is_refused:
+            return
+        self._is_refused = True
         body = json.dumps({"error": sentence}).encode()
         lines = [
             (b"content-type", b"application/json"),

@@ -111,7 +111,9 @@ def parsed(kind: type[Asked], body: bytes) -> Asked:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+        found = error.errors(include_url=False, include_input=False)
+    # of a field that takes several types, what is wrong with the one it has
+    first = next((each for each in found if each["type"] not in ("string_type", "int_type")), found[-1])
     message, place = first["msg"], _place(kind, first["loc"])
     if first["type"] == "json_invalid":
         raise Refusal(400, f"the body is not JSON: {message.removeprefix('Invalid JSON: ')}")

@@ -1,0 +1,27 @@
+"""The services that the tests of this folder share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.web.running import Running
+
+SHORT = "from whence.web import limits as l; l.HEADER_SECONDS = l.BODY_SECONDS = l.KEPT_SECONDS = l.SEND_SECONDS = 1.0"
+
+
+@pytest.fixture(scope="session")
+def service() -> Iterator[Running]:
+    """The service as it is started by default."""
+    running = Running()
+    yield running
+    assert running.stop() == 0, running.logged()
+    assert "traceback" not in running.logged()  # no test of this folder may make it fail
+
+
+@pytest.fixture(scope="session")
+def hasty() -> Iterator[Running]:
+    """A service that gives clients a second, not twenty."""
+    running = Running(before=SHORT)
+    yield running
+    assert running.stop() == 0, running.logged()
+    assert "traceback" not in running.logged()

@@ -1,0 +1,216 @@
+"""Clients that mean harm, or break: each is answered or cut, and the service stays as it was."""
+
+import resource
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.web.running import JSON, Running, read_all
+
+HEAD = b"POST /api/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def seconds_until_cut(connection: socket.socket) -> tuple[float, bytes]:
+    start = time.monotonic()
+    found = read_all(connection)
+    return time.monotonic() - start, found
+
+
+def seconds_of_drip(connection: socket.socket, content: bytes) -> float:
+    """How long one byte after another can be sent before the connection is cut."""
+    start = time.monotonic()
+    for n in range(400):
+        try:
+            connection.sendall(content[n % len(content) : n % len(content) + 1])
+        except OSError:
+            return time.monotonic() - start
+        time.sleep(0.05)
+    raise AssertionError("the connection was not cut")
+
+
+def test_silence_before_a_request_is_cut(hasty: Running) -> None:
+    with hasty.connect() as connection:
+        seconds, found = seconds_until_cut(connection)
+    assert 0.5 < seconds < 10 and found == b""
+
+
+def test_headers_byte_by_byte_are_cut(hasty: Running) -> None:
+    with hasty.connect() as connection:
+        assert 0.5 < seconds_of_drip(connection, HEAD) < 10
+
+
+def test_headers_byte_by_byte_after_a_good_request_are_cut(hasty: Running) -> None:
+    with hasty.connect() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"200 OK" in connection.recv(4096)
+        assert 0.5 < seconds_of_drip(connection, b"\r\n") < 10
+
+
+def test_a_body_that_never_comes_is_told_and_cut(hasty: Running) -> None:
+    with hasty.connect() as connection:
+        connection.sendall(HEAD + b"Content-Length: 100\r\n\r\n{")
+        seconds, found = seconds_until_cut(connection)
+    assert 0.5 < seconds < 12
+    assert b" 408 " in found and b"the body did not arrive within 1 s" in found
+
+
+def test_an_idle_connection_is_closed_after_a_while(hasty: Running) -> None:
+    with hasty.connect() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        seconds, found = seconds_until_cut(connection)
+    assert seconds < 10 and b"200 OK" in found
+
+
+def test_a_client_that_does_not_read_is_cut(hasty: Running) -> None:
+    """A large answer fills the buffers between; the service does not keep it for ever."""
+    body = b'{"target": "all", "texts": [' + b",".join([b'"' + b"a film " * 800 + b'"'] * 32) + b"]}"
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(60)
+        connection.connect(("127.0.0.1", hasty.port))
+        connection.sendall(HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        time.sleep(12)
+        found = read_all(connection)
+    assert b"200 OK" in found[:20] and len(found) < 15_000_000
+    assert not found.endswith(b"]}")  # cut in the middle
+
+
+def test_a_thousand_idle_connections(hasty: Running) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    before = hasty.memory()
+    idle = [hasty.connect() for _ in range(1000)]
+    try:
+        start = time.monotonic()
+        assert len(hasty.explain("a fine film")) == 1
+        assert time.monotonic() - start < 5
+        for connection in idle:
+            assert connection.recv(1) == b""  # cut
+        assert hasty.memory() - before < 60
+    finally:
+        for connection in idle:
+            connection.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_two_hundred_megabytes(service: Running) -> None:
+    before = service.memory()
+    for head in (b"Content-Length: 200000000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\nbebc200\r\n"):
+        with service.connect() as connection:
+            connection.sendall(HEAD + head)
+            try:
+                for _ in range(200):
+                    connection.sendall(b" " * 1_000_000)
+            except OSError:
+                pass
+            found = connection.recv(4096)
+        assert b" 413 " in found and b"more than 1048576 bytes" in found
+    assert service.memory() - before < 30
+    assert len(service.explain("a fine film")) == 1
+
+
+def test_a_client_that_waits_to_send_too_much_is_told_at_once(service: Running) -> None:
+    found = service.raw(HEAD + b"Content-Length: 200000000\r\nExpect: 100-continue\r\n\r\n")
+    assert b" 413 " in found and b"100 Continue" not in found
+
+
+def test_a_client_that_waits_to_send_is_let(service: Running) -> None:
+    with service.connect() as connection:
+        connection.sendall(HEAD + b"Content-Length: 21\r\nExpect: 100-continue\r\n\r\n")
+        assert b"100 Continue" in connection.recv(100)
+        connection.sendall(b'{"texts": ["a film"]}')
+        assert b"200 OK" in connection.recv(100)
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 10, 400),  # TLS
+        (b"hello\r\n\r\n", 400),
+        (b"GET /healthz HTTP/9.9\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /%ff%fe HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 404),
+        (b"GET /\xff HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", 400),  # no Host
+        (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n", 200),
+        (b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", 431),
+        (b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 431),
+        (b"GET /healthz HTTP/1.1\r\n" + b"".join(b"X%d: y\r\n" % n for n in range(10_000)) + b"\r\n", 431),
+        (HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n", 400),
+        (HEAD + b"Content-Length: -5\r\n\r\n", 400),
+        (HEAD + b"Content-Length: 99999999999999999999999999\r\n\r\n", 400),
+        (HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400),
+    ],
+)  # fmt: skip
+def test_what_is_not_http_is_refused_in_json(service: Running, content: bytes, status: int) -> None:
+    found = service.raw(content)
+    assert found.startswith(f"HTTP/1.1 {status} ".encode()), found[:200]
+    assert b"application/json" in found
+
+
+def test_an_upgrade_is_no_websocket(service: Running) -> None:
+    head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n"
+    found = service.raw(head + b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n")
+    assert found.startswith(b"HTTP/1.1 200 ")
+
+
+def test_requests_sent_at_once_on_one_connection_are_answered_in_order(service: Running) -> None:
+    asked = (
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    found = service.raw(asked)
+    assert found.index(b"200 OK") < found.index(b"404 Not Found")
+
+
+def test_clients_that_leave_disturb_nobody(service: Running) -> None:
+    body = b'{"texts": ["a film"]}'
+    whole = HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+    def leave(n: int) -> None:
+        with service.connect() as connection:
+            connection.sendall(whole[: len(whole) * (n % 10 + 1) // 10])
+
+    with ThreadPoolExecutor(20) as pool:
+        list(pool.map(leave, range(200)))
+    assert len(service.explain("a fine film")) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 1_000_000,
+        "a " * 500_000,
+        "," * 1_000_000,
+        "'" * 60_000,
+        ". A" * 20_000,
+        "—" * 60_000,
+        "\n" * 60_000 + "a",
+        "\0" * 1000,
+    ],
+)
+def test_texts_that_are_hard_to_split_take_no_time(service: Running, text: str) -> None:
+    start = time.monotonic()
+    answer = service.post("/api/explain", {"texts": [text]})
+    assert answer.status in (200, 422) and time.monotonic() - start < 10
+
+
+def test_a_body_of_many_mistakes_is_refused_at_the_first(service: Running) -> None:
+    for body in (b'{"texts": [' + b"1," * 500_000 + b"1]}", b'{"texts": ["a"], "deleted": [[' + b'"x",' * 200_000 + b"1]]}"):
+        start = time.monotonic()
+        answer = service.ask("POST", "/api/explain", body, JSON)
+        assert answer.status == 422 and time.monotonic() - start < 2
+
+
+def test_quick_requests_overtake_a_long_one(service: Running) -> None:
+    long = {"texts": ["a film " * 900] * 32, "method": "gi"}
+    with ThreadPoolExecutor(2) as pool:
+        slow = [pool.submit(service.post, "/api/explain", long) for _ in range(2)]
+        time.sleep(0.5)
+        quick = 0
+        while not all(each.done() for each in slow):
+            service.explain("a fine film")
+            quick += 1
+        assert [each.result().status for each in slow] == [200, 200]
+    assert quick >= 10
