@@ -129,6 +129,12 @@ def memory(pid: int) -> float:
     return found
 
 
+def cpu(pid: int) -> float:
+    """The processor time of a process and its children, in seconds."""
+    fields = [Path(f"/proc/{each}/stat").read_text().rsplit(")", 1)[1].split() for each in [pid, *children(pid)]]
+    return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
+
+
 def children(pid: int) -> list[int]:
     """The processes that a process started."""
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
@@ -171,9 +177,10 @@ def texts(words: int, count: int = 500) -> list[bytes]:
 
 def steady(server: Server, seconds: float) -> None:
     """16 connections, one 20-word text per request."""
-    before = memory(server.pid)
+    before, spent = memory(server.pid), cpu(server.pid)
     tally = run(load(server.port, texts(20), connections=16, seconds=seconds))
     print(tally.shown(f"16 connections for {seconds:.0f} s", seconds))
+    print(f"processor time: {1e3 * (cpu(server.pid) - spent) / tally.statuses[200]:.2f} ms per explanation")
     print(f"memory: {before:.0f} MB before, {memory(server.pid):.0f} MB after")
 
 

@@ -22,6 +22,7 @@ def test_the_demo_installs_no_tools_of_development(tmp_path: Path) -> None:
         shutil.copy(ROOT / name, tmp_path)
     assert "-e '.[paper]'" in steps("demo") and "examples/demo.py" in steps("demo")
     assert "[dev]" not in steps("demo")
+    assert "-e '.[web]'" in steps("serve") and "whence serve" in steps("serve") and "[dev]" not in steps("serve")
     assert "-e '.[dev]'" in steps("test") and "pytest" in steps("test")
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / ".demo").touch()
