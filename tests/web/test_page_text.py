@@ -229,6 +229,7 @@ def test_replacing_keeps_what_is_deleted(page: Page) -> None:
     settled(page)
     assert page.locator('#heatmap [aria-pressed="true"]').all_inner_texts() == ["nor"]
     assert deleted(page) == [7]
+    assert page.evaluate("document.activeElement.dataset.token") == "0"
 
 
 def test_a_phrase_is_weighed_as_a_whole(page: Page, address: str) -> None:
@@ -483,6 +484,18 @@ def test_a_server_that_is_gone_is_named_and_waited_for(browser: Browser, address
         expect(page.locator("#message")).to_contain_text("is `whence serve` still running?")
         page.unroute("**/api/explain")
         expect(page.locator("#heatmap .heatmap")).to_have_text("a good film")
+
+
+def test_a_token_is_asked_for_and_kept(browser: Browser) -> None:
+    with serving("--token", "sesame") as address, visiting(browser, address, is_silent=False) as page:
+        page.fill("#token", "wrong")
+        page.keyboard.press("Enter")
+        expect(page.locator("#token")).to_have_value("")
+        page.fill("#token", "sesame")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("[data-token]")
+        page.reload()
+        page.wait_for_selector("[data-token]")
 
 
 def test_the_description_of_the_api_is_readable(browser: Browser, address: str) -> None:

@@ -33,7 +33,8 @@ export function paint(box, explanation, options = {}) {
   box.explanation = explanation;
   const cut = JSON.stringify([explanation.text, explanation.spans]);
   if (box.cut !== cut) {
-    const focused = box.contains(document.activeElement) ? document.activeElement?.dataset.token : undefined;
+    const focused = box.wantsFocus ?? (box.contains(document.activeElement) ? document.activeElement?.dataset.token : undefined);
+    box.wantsFocus = undefined; // a token that was a field until now
     box.replaceChildren(...pieces(explanation, options.still));
     box.cut = cut;
     box.tokens = [...box.querySelectorAll(".token")];

@@ -81,14 +81,14 @@ function draw(box, { target, probability, random }, count) {
   if (box.drawn === drawn) return;
   box.drawn = drawn;
   box.replaceChildren(
-    element("figcaption", {}, `How probable ${target} is as more and more is deleted`),
+    element("figcaption", {}, `Probability of ${target} after each deletion`),
     lines({
       label: `Probability of ${target} after so many deletions, the most relevant first and at random`,
       series: [
         { name: "most relevant first", values: probability, tone: "for" },
         { name: `at random, mean and spread of ${random.orders} orders`, values: random.mean, low: random.low, high: random.high, tone: "muted" },
       ],
-      xLabel: "deleted",
+      xLabel: "deletions",
       yRange: [0, 1],
       sayY: percent,
       mark: Math.min(count, probability.length - 1),

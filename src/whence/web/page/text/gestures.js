@@ -81,7 +81,10 @@ function edit(box, n, doings) {
     if (isDone) return;
     isDone = true;
     if (field.isConnected) field.replaceWith(token);
-    if (replacement !== null && replacement.trim() && replacement !== word) doings.replace(n, replacement.trim());
+    if (replacement !== null && replacement.trim() && replacement !== word) {
+      box.wantsFocus = n;
+      doings.replace(n, replacement.trim());
+    }
     else token.focus({ preventScroll: true });
   };
   field.addEventListener("keydown", (event) => {
