@@ -90,6 +90,15 @@ def test_typing_explains_only_the_last_text(page: Page) -> None:
     assert "positive" in (page.get_attribute("[data-predicted]", "data-predicted") or "")
 
 
+def test_what_is_typed_before_the_page_is_ready_stays(browser: Browser, address: str) -> None:
+    with visiting(browser, "about:blank") as page:
+        page.route("**/api/models", lambda route: (page.wait_for_timeout(600), route.continue_()))
+        page.goto(address, wait_until="commit")
+        page.fill("#text", "a good film")
+        page.wait_for_selector("[data-token]")
+        assert page.inner_text("#heatmap .heatmap") == "a good film"
+
+
 def test_an_empty_text_is_no_error(page: Page) -> None:
     explain(page, "  \n ")
     expect(page.locator("#verdict")).to_contain_text("Type a sentence")
@@ -160,6 +169,18 @@ def test_class_method_model_and_versus(page: Page, address: str) -> None:
     page.select_option("#model", "sst-bigru")
     settled(page)
     assert relevance(page) == asked(address, target="very positive", method="sa", model="sst-bigru")["relevance"]
+
+
+def test_a_class_is_never_explained_versus_itself(page: Page, address: str) -> None:
+    predicted = asked(address)["predicted"]
+    assert page.locator(f'#versus option[value="{predicted}"]').is_disabled()
+    page.select_option("#versus", "positive")
+    settled(page)
+    assert page.input_value("#target") == predicted
+    page.click('[data-class="positive"]')
+    settled(page)
+    assert page.input_value("#versus") == ""
+    assert page.inner_text("#message") == ""
 
 
 def test_settings_reach_the_service(page: Page, address: str) -> None:

@@ -161,7 +161,8 @@ async function start() {
   tabs.text = text;
   const { tab, states } = readHash(location.hash);
   kept = states;
-  text.restore(states.text ?? {});
+  const typed = byId("text").value; // before the page was ready
+  text.restore(typed ? { ...states.text, text: typed, deleted: [], before: null, selection: null } : (states.text ?? {}));
   if (tab !== "text") show(tab);
   window.addEventListener("hashchange", restore);
   for (const event of ["input", "change", "click"]) document.addEventListener(event, rememberSoon);

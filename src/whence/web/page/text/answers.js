@@ -34,6 +34,7 @@ export class Answers {
   ask(state, isTyping) {
     clearTimeout(this.timer);
     this.waiting = state;
+    this.hear.busy(true);
     const wait = state.text.length > LONG ? 3 * TYPING : TYPING;
     this.timer = setTimeout(() => this.flush(), isTyping ? wait : 0);
   }

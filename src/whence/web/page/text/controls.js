@@ -4,16 +4,19 @@ import { byId, element } from "../dom.js";
 
 /** @typedef {import("./store.js").Store} Store */
 
-/** @param {Store} store @param {any} models what the service offers */
-export function mountControls(store, models) {
+/** Another target; a class is not explained versus itself. @param {import("./store.js").State} state @param {string} target */
+export const aimed = (state, target) => ({ target, versus: state.versus === target ? "" : state.versus });
+
+/** @param {Store} store @param {any} models what the service offers @param {() => string|undefined} predicted the class in view */
+export function mountControls(store, models, predicted) {
   const textModels = models.models.filter((model) => model.kind === "text");
   const classesOf = (name) => textModels.find((model) => model.name === name)?.classes ?? [];
 
   fill(byId("method"), models.methods.map((method) => [method.name, method.label]));
   fill(byId("model"), textModels.map((model) => [model.name, model.name]));
-  for (const name of ["target", "versus", "method", "compare"]) {
-    byId(name).addEventListener("change", (event) => store.set({ [name]: event.target.value }));
-  }
+  for (const name of ["method", "compare"]) byId(name).addEventListener("change", (event) => store.set({ [name]: event.target.value }));
+  byId("target").addEventListener("change", (event) => store.set(aimed(store.state, event.target.value)));
+  byId("versus").addEventListener("change", (event) => store.set(opposed(store.state, event.target.value, predicted())));
   const readsOf = (name) => textModels.find((model) => model.name === name)?.reads;
   byId("model").addEventListener("change", (event) => {
     const { value } = event.target;
@@ -36,9 +39,16 @@ export function mountControls(store, models) {
     ]);
     for (const name of ["target", "versus", "method", "model", "compare"]) byId(name).value = state[name];
     byId("versus").disabled = state.target === "all";
-    for (const option of byId("versus").options) option.disabled = option.value !== "" && option.value === state.target;
+    const explained = state.target === "predicted" ? predicted() : state.target;
+    for (const option of byId("versus").options) option.disabled = option.value !== "" && option.value === explained;
     byId("settings").hidden = state.method !== "lrp";
   });
+}
+
+/** Another class to compare with. The predicted class then stays the target: it might become the other one. */
+function opposed({ target }, versus, predicted) {
+  const isClass = versus !== "" && versus !== "rest";
+  return { versus, target: isClass && target === "predicted" ? (predicted ?? target) : target };
 }
 
 /** What changes when another model is chosen: classes it does not have are let go. */

@@ -16,6 +16,7 @@ export class DeletionCurve {
     this.key = "";
     /** @type {Promise<Curve>|null} */
     this.curve = null;
+    this.controller = new AbortController();
     this.queue = Promise.resolve();
     byId("delete-next").addEventListener("click", () => this.next());
   }
@@ -38,11 +39,15 @@ export class DeletionCurve {
     }
   }
 
-  /** Draw the curve where it belongs to what is seen; the mark is at the number of deleted words. */
-  async paint() {
+  /**
+   * Draw the curve that belongs to what is seen; the mark is at the number of deleted words.
+   * @param {boolean} isAnswered whether the text has been explained; only then is a new curve asked for
+   */
+  async paint(isAnswered) {
     const { state } = this.store;
     const box = byId("curve");
     if (!state.open.includes("curve") || !state.text.trim()) return void (box.hidden = true);
+    if (!isAnswered && this.key !== this.#key()) return;
     try {
       const key = this.#key();
       const curve = await this.#ask();
@@ -66,9 +71,15 @@ export class DeletionCurve {
     const key = this.#key();
     if (key !== this.key || !this.curve) {
       this.key = key;
+      this.controller.abort(); // an answer for another text would only make this one wait
+      this.controller = new AbortController();
+      const { signal } = this.controller;
       const body = { ...this.#question(), text: this.store.state.text };
-      this.curve = retrying(() => deletion(body));
-      this.curve.catch(() => (this.curve = null));
+      const asked = retrying(() => deletion(body, signal), { signal });
+      this.curve = asked;
+      asked.catch(() => {
+        if (this.curve === asked) this.curve = null;
+      });
     }
     return this.curve;
   }

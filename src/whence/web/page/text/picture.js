@@ -3,6 +3,7 @@
 import { byId, element, percent, probabilities, signed } from "../dom.js";
 import { goal, heatmap, largestOf, paint } from "../heatmap.js";
 import { shade, theme } from "../colour.js";
+import { aimed } from "./controls.js";
 import { mountGestures } from "./gestures.js";
 import { paintLedger } from "./ledger.js";
 import { paintBefore, paintClasses, paintOther, paintSecond } from "./others.js";
@@ -58,10 +59,10 @@ export class Picture {
     this.drawn = drawn;
     const label = this.#method(view.asked.method)?.label ?? view.asked.method;
     this.#verdict(view, unsigned);
-    paintScores(byId("scores"), view.main, (name) => this.store.set({ target: name }), (view.before ?? view.whole)?.scores);
+    paintScores(byId("scores"), view.main, (name) => this.store.set(aimed(this.store.state, name)), (view.before ?? view.whole)?.scores);
     paintLedger(byId("ledger"), view.main, { unsigned, label, unit: this.#unit(view.asked.model) });
     paintBefore(byId("before"), view, { unsigned, onClose: () => this.store.set({ before: null }, "hide") });
-    paintClasses(byId("classes"), view, { unsigned, deleted: view.asked.deleted, onClass: (target) => this.store.set({ target }) });
+    paintClasses(byId("classes"), view, { unsigned, deleted: view.asked.deleted, onClass: (name) => this.store.set(aimed(this.store.state, name)) });
     paintSecond(byId("second-body"), view, { unsigned, onSwap: () => this.#swap() });
     if (open.includes("position")) paintPosition(byId("position-body"), view.main);
     this.doings.exported.paint(view);

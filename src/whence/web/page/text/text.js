@@ -35,7 +35,7 @@ export function mount(_panel, given) {
   const exported = mountExports(store, () => view, context.toast);
   picture = new Picture(context.models, store, { toggle, replace, exported });
   curve = new DeletionCurve(store, problem);
-  mountControls(store, context.models);
+  mountControls(store, context.models, () => view?.main.predicted);
   listen();
   store.subscribe(changed);
 }
@@ -57,6 +57,10 @@ function listen() {
   byId("undo").addEventListener("click", () => store.undo());
   byId("redo").addEventListener("click", () => store.redo());
   byId("reset").addEventListener("click", () => store.set({ deleted: [], selection: null }, "reset"));
+  byId("panel-text").addEventListener("pointerdown", (event) => {
+    const isBeside = !event.target.closest(".card, .heatmap, button, a, select, input, textarea, summary, label");
+    if (isBeside && store.state.selection) store.set({ selection: null });
+  });
   document.addEventListener("themechange", () => picture.paint(view));
   document.addEventListener("keydown", (event) => !byId("panel-text").hidden && key(event));
 }
@@ -89,7 +93,7 @@ function changed(now, old) {
     answers.ask(now, isTyping || now.second !== old.second);
   }
   picture.paint(view);
-  if (!now.text.trim() || !view || now.text === view.asked.text) curve.paint();
+  curve.paint(false);
 }
 
 /** Whether anything changed that the service must answer; a selection is shown without asking. */
@@ -102,7 +106,7 @@ function arrived(found) {
   view = found;
   isFromLink = false;
   picture.paint(view);
-  curve.paint();
+  curve.paint(true);
   const { predicted, scores } = found.main;
   const said = `${predicted}, ${percent(probabilities(scores)[predicted])}`;
   if (said !== lastSaid) context.announce(`The model says ${said}`);
