@@ -250,11 +250,11 @@ def test_a_row_opens_in_the_text_tab(page: Page) -> None:
 
 
 def test_the_downloads_hold_what_is_shown(page: Page, browser: Browser, tmp_path: Path) -> None:
-    run(page, "a.csv", f'text,label\n"{HOSTILE}",neutral\n=1+1 is a formula,negative\nplain,\n')
+    run(page, "a.csv", f'text,label\n"{HOSTILE}",neutral\n=1+1 is a formula,<b>negative</b>\nplain,\n')
     lines = [json.loads(line) for line in saved(page, "#corpus-jsonl").splitlines()]
     assert [(line["row"], line["text"], line.get("label")) for line in lines] == [
         (1, HOSTILE, "neutral"),
-        (2, "=1+1 is a formula", "negative"),
+        (2, "=1+1 is a formula", "<b>negative</b>"),
         (3, "plain", ""),
     ]
     total = sum(lines[0]["relevance"]) + sum(lines[0]["absorbed"].values())
