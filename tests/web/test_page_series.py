@@ -9,7 +9,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.web.accessible import nameless, repeated_ids, scrolls_sideways
 from tests.web.browser import browsing, serving, visiting
@@ -295,3 +295,49 @@ def test_every_control_has_a_name_and_every_id_is_unique(page: Page) -> None:
     drag(page, 0.5, 0.8)
     assert nameless(page, "#panel-series") == []
     assert repeated_ids(page) == []
+
+
+def test_a_refusal_of_the_service_shows_its_sentence_and_nothing_of_before(browser: Browser, address: str) -> None:
+    def refuse(route: Route) -> None:
+        route.fulfill(status=422, json={"error": "the series is refused."})
+
+    with visiting(browser, f"{address}/#tab=series") as page:
+        ready(page)
+        page.route("**/api/series", refuse)
+        page.click("#series-paste")
+        page.fill("#series-data", "rain,temperature,sunshine\n1,2,3\n")
+        page.click("#series-use")
+        expect(page.locator("#series-message")).to_have_text("the series is refused.")
+        ready(page)
+        assert shown(page) == {} and page.locator("#series-ledger").inner_text() == ""
+
+
+def test_a_model_without_an_example_waits_for_a_file(browser: Browser, address: str) -> None:
+    def without_example(route: Route) -> None:
+        models = route.fetch().json()
+        for model in models["models"]:
+            model.pop("example", None)
+        route.fulfill(json=models)
+
+    with visiting(browser, address) as page:
+        page.route("**/api/models", without_example)
+        page.goto(f"{address}/?again#tab=series")
+        expect(page.locator("#series-source")).to_contain_text("brings no example. It reads rain, temperature, sunshine")
+        expect(page.locator("#series-plot")).to_be_hidden()
+        page.click("#series-paste")
+        page.fill("#series-data", "rain,temperature,sunshine\n1,2,3\n")
+        page.click("#series-use")
+        expect(page.locator("#series-plot")).to_be_visible()
+        ready(page)
+        assert len(shown(page)) == 3
+
+
+def test_the_strips_take_the_colours_of_the_theme(browser: Browser, address: str) -> None:
+    with visiting(browser, f"{address}/#tab=series", color_scheme="light") as page:
+        ready(page)
+        picture = "document.querySelector('.series-strip').toDataURL()"
+        light = page.evaluate(picture)
+        page.click("#theme")
+        assert page.evaluate(picture) != light
+        page.click("#theme")
+        assert page.evaluate(picture) == light

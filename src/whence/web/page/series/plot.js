@@ -33,47 +33,12 @@ const MARGIN = { left: 46, right: 8 };
 /**
  * @param {{colour: Object, onSelect: (stretch: [number, number]|null) => void, onBlank: () => void, onClick: (step: number) => boolean}} options `onClick` says whether
  *   a click did something; if not, it selects the step
- * @returns {{element: HTMLElement, show: (picture: Picture) => void, redraw: () => void, select: (stretch: [number, number]|null) => void}}
+ * @returns {{element: HTMLElement, show: (picture: Picture) => void, select: (stretch: [number, number]|null) => void}}
  */
 export function makePlot({ colour, onSelect, onBlank, onClick }) {
-  const lanes = html("div", { class: "series-lanes" });
-  const axis = svg("svg", { class: "series-axis", height: 22, "aria-hidden": "true" });
-  const selection = html("div", { class: "series-selection" });
-  const line = html("div", { class: "series-cursor" });
-  const tag = html("span", { class: "series-tag" });
-  line.append(tag);
-  const element = html(
-    "div",
-    {
-      id: "series-plot",
-      class: "series-plot",
-      role: "slider",
-      tabindex: 0,
-      "aria-label": "Time cursor",
-      "aria-orientation": "horizontal",
-      "aria-describedby": "series-keys",
-    },
-    lanes,
-    axis,
-    selection,
-    line,
-  );
-  const plot = {
-    element,
-    lanes,
-    axis,
-    selection,
-    line,
-    tag,
-    rows: [],
-    sum: null,
-    picture: null,
-    width: 0,
-    frame: null,
-    colour,
-    cursor: null,
-    selected: null,
-  };
+  const parts = makeParts();
+  const plot = { ...parts, colour, rows: [], sum: null, picture: null, width: 0, frame: null, cursor: null, selected: null };
+  const { element, lanes } = parts;
   onWidth(lanes, (width) => {
     plot.width = width;
     draw(plot);
@@ -90,9 +55,20 @@ export function makePlot({ colour, onSelect, onBlank, onClick }) {
   return {
     element,
     show: (picture) => show(plot, picture),
-    redraw: () => draw(plot),
     select: (stretch) => select(plot, stretch),
   };
+}
+
+/** The plot's own elements, without lanes. */
+function makeParts() {
+  const lanes = html("div", { class: "series-lanes" });
+  const axis = svg("svg", { class: "series-axis", height: 22, "aria-hidden": "true" });
+  const selection = html("div", { class: "series-selection" });
+  const tag = html("span", { class: "series-tag" });
+  const line = html("div", { class: "series-cursor" }, tag);
+  const hooks = { id: "series-plot", class: "series-plot", role: "slider", tabindex: 0 };
+  const words = { "aria-label": "Time cursor", "aria-orientation": "horizontal", "aria-describedby": "series-keys" };
+  return { element: html("div", { ...hooks, ...words }, lanes, axis, selection, line), lanes, axis, selection, tag, line };
 }
 
 function show(plot, picture) {

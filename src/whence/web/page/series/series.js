@@ -5,7 +5,7 @@ import { save } from "../saving.js";
 import { Blanks, validBlanks } from "./blanks.js";
 import { makePlot } from "./plot.js";
 import { relevanceCsv } from "./saving.js";
-import { keyOf, showAnswer, showBlanks, spoken } from "./showing.js";
+import { keyOf, showAnswer, showNothing, showBlanks, spoken } from "./showing.js";
 import { setWindow, showPasting, tell, useExample, useFile, useText } from "./source.js";
 import { makeView } from "./view.js";
 
@@ -137,7 +137,7 @@ function listen() {
     "click",
     () => tab.answer && save(`${tab.model.name}-relevance.csv`, ["\uFEFF", relevanceCsv(...csvParts())], "text/csv"),
   );
-  document.addEventListener("themechange", () => tab.plot.redraw());
+  document.addEventListener("themechange", () => tab.data && draw());
 }
 
 async function openFile(file) {
@@ -203,6 +203,7 @@ async function ask() {
     if (error.name === "AbortError" || tab.asking !== asking) return;
     if (!(error instanceof api.ApiError)) throw error;
     tell(tab, error.message);
+    if (!tab.answer) showNothing(tab);
   } finally {
     if (tab.asking === asking) view.root.setAttribute("aria-busy", "false");
   }

@@ -20,6 +20,9 @@ export function showAnswer(tab) {
   const { output, outputs, unit } = answer;
   const was = tab.blanks.now.length ? tab.before.get(keyOf(tab))?.outputs : undefined;
   fillOutputs(view.outputs, { outputs, output, unit, was });
+  const { for: red, against: blue } = tab.colour.palette();
+  view.legend.style.setProperty("--ramp-for", red);
+  view.legend.style.setProperty("--ramp-against", blue);
   fillLegend(view.legend, {
     largest,
     step,
@@ -36,6 +39,15 @@ export function showAnswer(tab) {
       (text) => html("li", { text }),
     ),
   );
+}
+
+/** A series that could not be explained: its lines, and nothing of the series before it. */
+export function showNothing(tab) {
+  const { view } = tab;
+  showAnswer(tab);
+  view.outputs.replaceChildren(view.outputs.querySelector("legend"));
+  for (const place of [view.legend, view.ledger, view.notes]) place.replaceChildren();
+  delete view.ledger.dataset.sum;
 }
 
 function showPlot({ plot, data, answer, blanks, window, view }, { largest, isSigned }) {

@@ -41,10 +41,11 @@ export function useExample(tab) {
   const { model, view } = tab;
   if (model.example) useText(tab, model.example, "Example");
   else {
-    tab.data = null;
+    tab.data = tab.answer = null;
     tab.asking?.abort();
     view.root.classList.add("has-no-series");
-    view.source.textContent = "This model brings no example:";
+    view.root.setAttribute("aria-busy", "false");
+    view.source.textContent = `This model brings no example${model.features.length ? `. It reads ${model.features.join(", ")}` : ""}:`;
   }
   tab.isExample = true;
   view.example.hidden = true;
