@@ -8,6 +8,8 @@ import { question } from "./request.js";
 /** @typedef {import("./store.js").Store} Store */
 /** @typedef {{target: string, order: number[], probability: number[], random: {mean: number[], low: number[], high: number[], orders: number}}} Curve */
 
+const STEPS = 40; // deletions that are drawn; more of a long text cost seconds and show little
+
 export class DeletionCurve {
   /** @param {Store} store @param {(error: Error) => void} onProblem */
   constructor(store, onProblem) {
@@ -74,7 +76,7 @@ export class DeletionCurve {
       this.controller.abort(); // an answer for another text would only make this one wait
       this.controller = new AbortController();
       const { signal } = this.controller;
-      const body = { ...this.#question(), text: this.store.state.text };
+      const body = { ...this.#question(), text: this.store.state.text, steps: STEPS };
       const asked = retrying(() => deletion(body, signal), { signal });
       this.curve = asked;
       asked.catch(() => {
