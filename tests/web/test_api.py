@@ -14,6 +14,7 @@ import whence
 from tests.web.running import JSON, Running
 from whence.render.formats import rendered
 from whence.web import limits, responses
+from whence.web.pagefiles import FOLDER
 
 TEXTS = ["neither funny nor suspenseful", "It's a fine film — really “fine”, don't you think?", "ünïcode 🎬 works"]
 LABELS = ["very negative", "negative", "neutral", "positive", "very positive"]
@@ -379,3 +380,19 @@ def test_the_log_has_a_line_per_request_and_no_texts(service: Running) -> None:
     time.sleep(0.5)
     last = [json.loads(line) for line in service.logged().splitlines() if '"route"' in line][-1]
     assert last["route"] == "/api/explain" and last["status"] == 200 and last["method"] == "POST" and last["seconds"] > 0
+
+
+def test_the_files_of_the_page(service: Running) -> None:
+    files = [path for path in FOLDER.rglob("*") if path.is_file()]
+    assert (FOLDER / "index.html") in files
+    for path in files:
+        answer = service.get(f"/page/{path.relative_to(FOLDER).as_posix()}")
+        assert answer.status == 200 and answer.body == path.read_bytes(), path
+        assert answer.headers["cache-control"] == "no-cache"
+        again = service.get(f"/page/{path.relative_to(FOLDER).as_posix()}", If_None_Match=answer.headers["etag"])
+        assert again.status == 304 and again.body == b"" and again.headers["etag"] == answer.headers["etag"]
+    for path, name in (("/", "index.html"), ("/docs", "docs.html")):
+        answer = service.get(path)
+        assert answer.body == (FOLDER / name).read_bytes() and answer.headers["content-type"] == "text/html; charset=utf-8"
+        for linked in re.findall(r'(?:src|href)="(/[^"#?]+)', answer.body.decode()):
+            assert service.get(linked).status == 200, linked

@@ -1,5 +1,6 @@
 """How the service starts, stops, and whom it answers."""
 
+import http.client
 import json
 import os
 import signal
@@ -38,6 +39,23 @@ def test_a_signal_lets_what_is_in_flight_finish(number: int) -> None:
     idle.close()
     assert found == [200]
     assert "traceback" not in service.logged()
+
+
+def test_a_log_that_nobody_reads_holds_up_nothing() -> None:
+    command = [sys.executable, "-c", "from whence.cli.main import main; main()", "serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline().rsplit(":", 1)[1])
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            for _ in range(1500):  # lines of 110 bytes; a pipe takes 64 KiB
+                connection.request("GET", "/healthz")
+                assert connection.getresponse().read() == b'{"status": "alive"}'
+            connection.close()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
 
 
 def test_several_processes_share_the_work_and_their_numbers() -> None:

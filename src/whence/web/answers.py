@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from whence import __version__
 from whence._explain import explain
 from whence._series import explain_series
-from whence.errors import WhenceError
+from whence.errors import InputError, WhenceError
 from whence.evaluation.deletion import deletion_order, random_orders, scores_without
 from whence.explanation import Explanations
 from whence.methods.method import Method
@@ -28,6 +28,7 @@ from whence.web.requests import Ask, DeletionRequest, ExplainRequest, RenderRequ
 ORDERS = 10  # random orders beside the one by relevance
 READ = 2**18  # tokens that a deletion curve may read; for a long text it ends earlier
 QUICK = 1_024  # tokens; a larger request goes to the slow lane, where it holds up no small one
+EMPTY = "{} is empty: there is no word to explain; write at least one"
 
 
 class Key(NamedTuple):
@@ -118,6 +119,10 @@ class Answers:
 async def _result(lane: Lane, job: Job) -> bytes:
     try:
         return await lane.result(job)
+    except InputError as error:
+        if "there is no word to explain" not in str(error):
+            raise Refusal(422, str(error)) from None
+        raise Refusal(422, EMPTY.format("a text")) from None  # the library quotes the text
     except WhenceError as error:
         raise Refusal(422, str(error)) from None
 
@@ -247,7 +252,7 @@ def _size(text: str, n: int, by_character: bool) -> int:
     if len(text) > limits.CHARACTERS:
         raise Refusal(422, f"text {n + 1} has {len(text)} characters; a text has at most {limits.CHARACTERS}: split it")
     if not text or (not by_character and not text.strip()):
-        raise Refusal(422, f"text {n + 1} is empty: there is no word to explain; write at least one")
+        raise Refusal(422, EMPTY.format(f"text {n + 1}"))
     pieces = len(text) if by_character else len(text.split())
     if pieces > limits.TOKENS:
         raise _too_long(n)

@@ -98,7 +98,8 @@ class Lane:
     def _deliver(self, jobs: Sequence[Job], done: asyncio.Future[list[Any]]) -> None:
         self._running = None
         self._expected = len(jobs) + len(self._waiting)
-        for job, outcome in zip(jobs, done.result(), strict=True):
+        failure = done.exception()
+        for job, outcome in zip(jobs, done.result() if failure is None else [failure] * len(jobs), strict=True):
             if job.future.done():
                 continue
             if isinstance(outcome, BaseException):

@@ -5,13 +5,13 @@ A thread writes the lines, so that a reader that is slow or gone never holds up 
 
 import json
 import logging
+import os
 import sys
 import threading
 import time
 from collections import deque
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TextIO
 
 PAUSE = 0.1  # seconds between two writes
 MOST = 10_000  # lines that wait to be written
@@ -20,8 +20,7 @@ MOST = 10_000  # lines that wait to be written
 class Log:
     """Lines that wait to be written, and the thread that writes them."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
+    def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=MOST)
         self._wake, self._is_over = threading.Event(), False
         self._thread = threading.Thread(target=self._write, name="whence-log", daemon=True)
@@ -42,13 +41,19 @@ class Log:
     def _write(self) -> None:
         while self._wake.wait() and not (self._is_over and not self._lines):
             self._wake.clear()
-            lines = [self._lines.popleft() for _ in range(len(self._lines))]
-            with suppress(OSError, ValueError):  # a closed stream
-                self._stream.write("".join(f"{line}\n" for line in lines))
-                self._stream.flush()
+            for _ in range(len(self._lines)):
+                _write(f"{self._lines.popleft()}\n".encode())
             if self._is_over and not self._lines:
                 return
             time.sleep(0 if self._is_over else PAUSE)
+
+
+def _write(line: bytes) -> None:
+    """Write to standard error. Not through sys.stderr: its lock, held in a write that waits, would abort Python at exit."""
+    with suppress(OSError, ValueError):  # closed
+        number = sys.stderr.fileno()
+        while line:
+            line = line[os.write(number, line) :]
 
 
 class LogHandler(logging.Handler):

@@ -4,6 +4,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from torch import nn
+
 from whence._explain import explain
 from whence.errors import ModelError
 from whence.methods.registry import METHODS, method_class
@@ -115,13 +117,14 @@ def _described(name: str, config: Config | None, pipeline: Pipeline | None) -> d
     else:
         assert config is not None
         classes, tokenizer, record = config["classes"], config["tokenizer"], config["training"]
+    has_encoders = pipeline is None or any(isinstance(m, nn.RNNBase) and m.bidirectional for m in pipeline.module.modules())
     test, labels = record.get("test", {}), {"five": "five classes", "binary": "binary"}
     return {
         "name": name,
         "kind": "text",
         "reads": "characters" if tokenizer == "characters" else "words",
         "classes": list(classes),
-        "has_encoders": True,
+        "has_encoders": has_encoders,
         "description": DESCRIPTIONS.get(name, "A model of your own."),
         "features": [],
         "outputs": [],

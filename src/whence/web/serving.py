@@ -35,8 +35,8 @@ def run(listening: socket.socket, settings: Settings, models: Sequence[object], 
     guards = Guards(settings.host, names(settings.allowed), settings.token)
     app = App(Service(Answers(offered, metrics), metrics), guards, log, log_texts=settings.log_texts)
     config = uvicorn.Config(
-        app, http=Protocol, ws="none", lifespan="on", log_config=None, access_log=False, server_header=False, proxy_headers=False,
-        timeout_keep_alive=int(limits.KEPT_SECONDS), timeout_graceful_shutdown=int(limits.STOP_SECONDS),
+        app, http=Protocol, ws="none", lifespan="on", log_config=None, access_log=False, server_header=False,
+        proxy_headers=False, timeout_keep_alive=int(limits.KEPT_SECONDS), timeout_graceful_shutdown=int(limits.STOP_SECONDS),
     )  # fmt: skip
     try:
         Server(config, announce).run([listening])

@@ -99,9 +99,11 @@ class Workers:
 
 def work(listening: socket.socket, settings: Settings, models: Sequence[str], load: Load, told: Connection | None) -> None:
     """Serve in a process that was started for it."""
-    from whence.web.serving import run
-
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)  # until the server has its own
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    from whence.web.serving import run  # imports PyTorch, which the first process does without
+
     try:
         found = [load(each) for each in models]
     except WhenceError as error:
@@ -116,6 +118,11 @@ def work(listening: socket.socket, settings: Settings, models: Sequence[str], lo
             told.close()
 
     run(listening, settings, found, announce)
+
+
+def _leave(*_: object) -> None:
+    """End at once: there is nothing in flight, and an exception might come at a bad time, such as in the middle of an exit."""
+    os._exit(0)
 
 
 def _end_with_parent() -> None:
