@@ -49,7 +49,9 @@ def main() -> None:
 
 def hero(browser: Browser, address: str, scheme: str) -> None:
     """The first picture of the README: a coloured sentence and its scores."""
-    with visiting(browser, address, viewport={"width": 1120, "height": 640}, device_scale_factor=2, color_scheme=scheme) as page:
+    with visiting(
+        browser, address, viewport={"width": 1120, "height": 640}, device_scale_factor=2, color_scheme=scheme
+    ) as page:
         asked(page, SENTENCE)
         save(page, f"hero-{scheme}")
 
