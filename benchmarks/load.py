@@ -217,9 +217,10 @@ def soak(server: Server, minutes: float) -> None:
     measured: list[float] = []
     end = time.monotonic() + 60 * minutes
     while time.monotonic() < end:
-        tally = run(load(server.port, texts(20), connections=16, seconds=min(60.0, max(1.0, end - time.monotonic()))))
+        seconds = min(60.0, max(1.0, end - time.monotonic()))
+        tally = run(load(server.port, texts(20), connections=16, seconds=seconds))
         measured.append(memory(server.pid))
-        print(tally.shown(f"minute {len(measured)}, {measured[-1]:.0f} MB", 60), flush=True)
+        print(tally.shown(f"minute {len(measured)}, {measured[-1]:.0f} MB", seconds), flush=True)
     print(f"memory drift after the first minute: {100 * (measured[-1] / measured[0] - 1):+.1f} %")
 
 
