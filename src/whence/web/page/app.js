@@ -27,7 +27,7 @@ function announce(sentence) {
 function remember() {
   const states = { ...kept, ...Object.fromEntries(Object.entries(tabs).map(([name, tab]) => [name, tab.state()])) };
   const hash = writeHash(shown, states);
-  byId("permalink").href = hash;
+  byId("permalink").href = new URL(hash, location.href).href;
   if (location.hash !== hash) history.replaceState(null, "", hash);
 }
 

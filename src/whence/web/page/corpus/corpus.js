@@ -201,9 +201,7 @@ function sortBy(column) {
   showRows(tab);
 }
 
-/** Hand a text to the text tab. */
+/** Open a text in the text tab, by the address. */
 function open({ text }) {
-  if (!text?.trim()) return;
-  const event = new CustomEvent("whence:open", { detail: { text, model: tab.made.model }, cancelable: true });
-  if (document.dispatchEvent(event)) location.hash = writeHash("text", { text: event.detail }); // nobody took it: by the address
+  if (text?.trim()) location.hash = writeHash("text", { text: { text, model: tab.made.model } });
 }
