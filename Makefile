@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo serve test check style types floors fast bench format clean
+.PHONY: browser demo serve test check style types floors fast bench format clean
 
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
@@ -26,8 +26,12 @@ demo: .venv/.demo  ## explain a few sequences on the terminal
 serve: .venv/.web  ## the page and its service, on this machine
 	$(BIN)/whence serve
 
-test: style types floors  ## everything CI runs: the checks and all tests
+test: style types floors browser  ## everything CI runs: the checks and all tests
 	$(BIN)/python -m pytest -n 2
+
+browser:  ## Chromium for the tests of the page: installed if it is missing and that is allowed; without it they are skipped
+	command -v chromium chromium-browser google-chrome || (apt-get -qq update && apt-get -qq install --yes chromium) \
+		|| echo "Chromium cannot be installed here: the tests of the page in a browser are skipped"
 
 check:  ## format, lint, types, floors and the fast tests, in under a minute; two at a time
 	$(MAKE) --no-print-directory -j 2 types style floors fast
