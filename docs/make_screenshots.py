@@ -59,6 +59,7 @@ def hero(browser: Browser, address: str, scheme: str) -> None:
 def asked(page: Page, text: str) -> None:
     """Type a text, and wait for its explanation."""
     page.fill("#text", text)
+    page.locator("#text").blur()
     settled(page)
     page.mouse.move(0, 0)
     page.wait_for_timeout(600)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -305,13 +306,33 @@ def test_how_large_a_body(service: Running, more: int, status: int, is_chunked: 
         assert "more than 1048576 bytes" in answer.error
 
 
+@pytest.mark.parametrize(("size", "status"), [(limits.BODY - 1, 200), (limits.BODY, 200), (limits.BODY + 1, 413), (2**29, 413)])
+def test_a_compressed_body_counts_as_it_is_unpacked(service: Running, size: int, status: int) -> None:
+    asked = json.dumps({"texts": ["a film"]}).encode()
+    packing = zlib.compressobj(wbits=31)
+    body = packing.compress(asked) + b"".join(packing.compress(b" " * n) for n in pieces(size - len(asked))) + packing.flush()
+    before = service.memory()
+    answer = service.ask("POST", "/api/explain", body, JSON | {"Content-Encoding": "gzip"})
+    assert answer.status == status
+    assert service.memory() - before < 50e6
+    for broken in (body[:-9], body + body):
+        answer = service.ask("POST", "/api/explain", broken, JSON | {"Content-Encoding": "gzip"})
+        assert answer.status == (413 if status == 413 else 400)
+
+
+def pieces(size: int) -> list[int]:
+    """A size in pieces of at most a MiB."""
+    return [2**20] * (size // 2**20) + [size % 2**20]
+
+
 @pytest.mark.parametrize(
     ("headers", "status", "says"),
     [
         ({}, 415, "the body must be JSON"),
         ({"Content-Type": "text/plain"}, 415, "the body must be JSON"),
         ({"Content-Type": "application/x-www-form-urlencoded"}, 415, "the body must be JSON"),
-        (JSON | {"Content-Encoding": "gzip"}, 415, "the body is compressed"),
+        (JSON | {"Content-Encoding": "br"}, 415, "the body has a Content-Encoding that is not known here"),
+        (JSON | {"Content-Encoding": "gzip"}, 400, "the body is not valid gzip"),
         ({"Content-Type": "Application/JSON; charset=utf-8"}, 200, ""),
     ],
 )

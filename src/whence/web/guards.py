@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -87,8 +88,12 @@ def require_json(headers: Mapping[str, str]) -> None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Refusal(415, "the body must be JSON; send it with Content-Type: application/json")
-    if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise Refusal(415, "the body is compressed; send it as it is, without Content-Encoding")
+    if _encoding(headers) not in ("identity", "gzip"):
+        raise Refusal(415, "the body has a Content-Encoding that is not known here; send it as it is, or with gzip")
+
+
+def _encoding(headers: Mapping[str, str]) -> str:
+    return headers.get("content-encoding", "").strip().lower() or "identity"
 
 
 class GoneError(Exception):
@@ -106,31 +111,45 @@ class Bodies:
         announced = headers.get("content-length", "")
         if announced.isdecimal() and int(announced[:20]) > limits.BODY:
             raise _too_large(headers)
-        chunks: list[bytes] = []
+        body = bytearray()
         try:
             async with asyncio.timeout(limits.BODY_SECONDS):
-                while await self._reads_more(chunks, headers, receive):
+                while await self._reads_more(body, headers, receive):
                     pass
         except TimeoutError:
             sentence = f"the body did not arrive within {limits.BODY_SECONDS:.0f} s; send it faster"
             raise Refusal(408, sentence, {"Connection": "close"}) from None
         finally:
-            self._held -= sum(map(len, chunks))
-        return b"".join(chunks)
+            self._held -= len(body)
+        return _unpacked(body, headers) if _encoding(headers) == "gzip" else bytes(body)
 
-    async def _reads_more(self, chunks: list[bytes], headers: Mapping[str, str], receive: Receive) -> bool:
+    async def _reads_more(self, body: bytearray, headers: Mapping[str, str], receive: Receive) -> bool:
         """Take one piece of the body; returns whether there are more."""
         message = await receive()
         if message["type"] == "http.disconnect":
             raise GoneError
         chunk: bytes = message.get("body", b"")
-        chunks.append(chunk)
+        body += chunk
         self._held += len(chunk)
-        if sum(map(len, chunks)) > limits.BODY:
+        if len(body) > limits.BODY:
             raise _too_large(headers)
         if self._held > limits.BODIES:
             raise Refusal(429, "the service is busy: it reads too many requests at once; try again", {"Retry-After": "1"})
         return bool(message.get("more_body", False))
+
+
+def _unpacked(body: bytearray, headers: Mapping[str, str]) -> bytes:
+    """A body that was compressed with gzip; no more of it is unpacked than a body may have."""
+    unpacking = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        found = unpacking.decompress(body, limits.BODY + 1)
+    except zlib.error:
+        raise Refusal(400, "the body is not valid gzip; send it as it is, or compress it anew") from None
+    if len(found) > limits.BODY:
+        raise _too_large(headers)
+    if not unpacking.eof or unpacking.unused_data:
+        raise Refusal(400, "the body is not one whole gzip stream; send it as it is, or compress it anew")
+    return found
 
 
 def _too_large(headers: Mapping[str, str]) -> Refusal:
