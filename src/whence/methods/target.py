@@ -205,19 +205,24 @@ def _weights(targets: Sequence[object], scores: Tensor, before: Tensor) -> Tenso
             raise TargetError(
                 f'target names the class {given!r}; here classes are numbers, or "predicted"; explain takes names'
             )
-        return int(_indices(given, 1, classes)[0])
+        if isinstance(given, bool) or not isinstance(given, (int, np.integer)):
+            raise TargetError(f'target {given!r} is not known; give a class by its number, "predicted", or a contrast of these')
+        _require_index(int(given), classes, "target", "scores per sample", "targets")
+        return int(given) % classes
 
-    weights = torch.zeros_like(scores)
+    weights = [[0.0] * classes for _ in targets]
+    against: list[list[bool]] = []
     for row, target in enumerate(targets):
-        one = target.one if isinstance(target, Contrast) else target
-        weights[row, index(one, row)] += 1
-        if isinstance(target, Contrast) and target.other != "rest":
-            weights[row, index(target.other, row)] -= 1
-    against = [row for row, target in enumerate(targets) if isinstance(target, Contrast) and target.other == "rest"]
-    if against and classes == 1:
+        weights[row][index(target.one if isinstance(target, Contrast) else target, row)] += 1
+        is_rest = isinstance(target, Contrast) and target.other == "rest"
+        if isinstance(target, Contrast) and not is_rest:
+            weights[row][index(target.other, row)] -= 1
+        against.append([is_rest])
+    if [True] in against and classes == 1:
         raise TargetError('the model gave 1 score per sample, so there is no rest; contrast(a, "rest") needs at least 2')
-    weights[against] -= before[against].softmax(-1)
-    return weights
+    found = torch.tensor(weights, dtype=scores.dtype, device=scores.device)
+    rest = torch.tensor(against, device=scores.device)
+    return torch.where(rest, found - before.softmax(-1), found)
 
 
 def _indices(target: object, samples: int, classes: int) -> Tensor:
