@@ -207,8 +207,9 @@ def _weights(targets: Sequence[object], scores: Tensor, before: Tensor) -> Tenso
             )
         if isinstance(given, bool) or not isinstance(given, (int, np.integer)):
             raise TargetError(f'target {given!r} is not known; give a class by its number, "predicted", or a contrast of these')
-        _require_index(int(given), classes, "target", "scores per sample", "targets")
-        return int(given) % classes
+        number = int(cast(int, given))
+        _require_index(number, classes, "target", "scores per sample", "targets")
+        return number % classes
 
     weights = [[0.0] * classes for _ in targets]
     against: list[list[bool]] = []
