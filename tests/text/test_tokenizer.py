@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whence.data.sst import read_split
-from whence.text import tokenizer
 from whence.text.tokenizer import CharacterTokenizer, Token, Tokenizer, TreebankTokenizer, running_text
 
 TREEBANK = TreebankTokenizer()
@@ -82,19 +81,3 @@ def test_the_treebanks_own_sentences_come_back_from_running_text(sst: Path) -> N
     trees = read_split(sst, "test")
     same = sum(tuple(forms(running_text(tree.tokens))) == tree.tokens for tree in trees)
     assert same >= 0.98 * len(trees)
-
-
-@pytest.mark.parametrize("unit", ['"', '"a" ', "``", "''", 'a"b"', '"\'"', "it isn't "])
-def test_quotes_are_looked_for_in_linear_time(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at = 0
-
-    def counted(piece: str, spelling: str, place: int) -> int:
-        nonlocal looked_at
-        found = piece.find(spelling, place)
-        looked_at += (len(piece) if found < 0 else found + len(spelling)) - place
-        return found
-
-    monkeypatch.setattr(tokenizer, "_next_place", counted)
-    text = unit * 2000
-    assert_nothing_lost(text, TREEBANK.tokens(text))
-    assert 0 < looked_at <= 4 * len(text)
