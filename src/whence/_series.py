@@ -101,7 +101,8 @@ def explain_series(
 
     The module reads x = (value − centre) / scale, and an output is centre + scale · z. The relevance of z is multiplied by the
     output's scale, and its centre is absorbed as "reference level", so that score = Σ relevance + Σ absorbed holds in the
-    output's unit. A value at its centre has x = 0 and no relevance. `blank` lists stretches (start, end) or (start, end,
+    output's unit. A value at its centre has x = 0, and only the share of stabilisers and biases that
+    LRP distributes evenly. `blank` lists stretches (start, end) or (start, end,
     features) that are replaced by the centres before the module sees them.
 
     The module runs in double precision if it can.

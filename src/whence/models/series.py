@@ -37,8 +37,8 @@ class SeriesModel:
     """A module that reads series (B, T, F) of floats, and what its numbers mean.
 
     The module reads (value − centre) / scale of every feature; with z what it gives, an output is centre + scale · z. Without
-    them, centres are 0 and scales 1. A feature at its centre is 0 for the module: choose a value that says nothing of interest,
-    such as the mean, or no rain.
+    them, centres are 0 and scales 1. A feature at its centre is 0 for the module, which LRP takes as "nothing there": choose a
+    value that says nothing of interest, such as the mean, or no rain.
 
     Without `features`, the module may read any number of them. Without `outputs`, they are numbered. `unit` is that of the
     outputs, `step` what a step is, such as "day", and `example` CSV text with the features as columns, perhaps after a column
