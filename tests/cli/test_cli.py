@@ -102,6 +102,10 @@ def test_output_files_appear_whole(tmp_path: Path, format: str) -> None:
     [
         (("explain", ""), "is empty: there is no word to explain"),
         (("explain", "good", "--model", "sst-gpt"), "there is no model 'sst-gpt'; bundled are sst-bilstm"),
+        (
+            ("explain", "good", "--model", "river-lstm"),
+            "'river-lstm' reads series of numbers, not texts; explain it with whence.explain_series in Python, or on the page",
+        ),
         (("explain", "good", "--target", "great"), "there is no class 'great'; sst-bilstm knows very negative"),
         (("explain", "good", "--target", "9"), "target 9 does not exist"),
         (("explain", "--file", "no-such-file"), "no-such-file cannot be read: No such file or directory"),
@@ -301,6 +305,7 @@ def test_models_lists_figures() -> None:
     found = run("models").stdout
     assert "sst-bilstm" in found
     assert "50.8 %" in found
+    assert re.search(r"river-lstm +rain, temperature, sunshine +lstm +3/32 +0\.98 +0\.95 +0\.62$", found, re.MULTILINE)
 
 
 def test_training_goes_on_after_a_kill(tmp_path: Path) -> None:

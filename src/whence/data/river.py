@@ -1,11 +1,11 @@
-"""A made-up river: daily weather drawn at random, and the flow that snow, soil and two stores of water make of it.
+"""A made-up river: daily weather drawn at random, and the flow that snow, soil and three stores of water make of it.
 
 The catchment has 800 km² at the foot of mountains. Precipitation falls as snow when it is cold, and the snow melts when it is
 warm. Wet soil lets more water through than dry soil; sunshine and warmth dry it. What passes the soil drains fast or slowly.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 FEATURES = ("rain", "temperature", "sunshine")  # mm of water a day, snow included; °C; hours a day
+REFERENCE = (0.0, 2.0, 5.3)  # no rain; 2 °C, at which rain falls as rain and snow melts slowly; mean sunshine
 YEAR = 365  # days; the years have no leap days
 AREA = 800.0  # km²
 FLOW_PER_MM = AREA / 86.4  # m³/s of one mm a day
@@ -35,10 +36,15 @@ class Day(NamedTuple):
     sunshine: float
 
 
-def river(years: int, *, seed: int) -> River:
-    """The weather and the flow of some years; a year before them, which is not returned, fills the stores."""
-    days = _weather((years + 1) * YEAR, Random(seed))
-    flow, snow = zip(*_flow_and_snow(days), strict=True)
+def river(years: int, *, seed: int, blanks: bool = False) -> River:
+    """The weather and the flow of some years; a year before them, which is not returned, fills the stores.
+
+    With `blanks`, the weather has stretches of days at the reference, each of one feature.
+    """
+    draw = Random(seed)
+    days = _weather((years + 1) * YEAR, draw)
+    days = _blanked(days, draw) if blanks else days
+    flow, snow = zip(*flow_and_snow(days), strict=True)
     return River(torch.tensor(days[YEAR:]), torch.tensor(flow[YEAR:]), torch.tensor(snow[YEAR:]))
 
 
@@ -57,7 +63,18 @@ def _weather(count: int, draw: Random) -> list[Day]:
     return days
 
 
-def _flow_and_snow(days: Iterable[Day]) -> Iterator[tuple[float, float]]:
+def _blanked(days: Sequence[Day], draw: Random) -> list[Day]:
+    """The days with stretches of 3 to 30 days at the reference, for each feature three a year on average."""
+    rows = [list(day) for day in days]
+    for k, reference in enumerate(REFERENCE):
+        for start in range(len(rows)):
+            if draw.random() < 3 / YEAR:
+                for row in rows[start : start + draw.randint(3, 30)]:
+                    row[k] = reference
+    return [Day(*row) for row in rows]
+
+
+def flow_and_snow(days: Iterable[Day]) -> Iterator[tuple[float, float]]:
     """The flow of every day in m³/s, and the snow at its end in mm."""
     snow, soil, brooks, fast, slow = 0.0, 0.7 * SOIL, 3.0, 5.0, 30.0  # mm
     for rain, temperature, sunshine in days:
@@ -65,17 +82,11 @@ def _flow_and_snow(days: Iterable[Day]) -> Iterator[tuple[float, float]]:
         melt = min(snow, max(0.0, temperature) * (1.8 + 0.15 * sunshine))
         snow += frozen * rain - melt
         water = (1 - frozen) * rain + melt
-        passed = water * (soil / SOIL) ** 2
+        passed = max(water * (soil / SOIL) ** 2, soil + water - SOIL)
         dried = 0.0 if snow > 1 else 0.012 * sunshine * max(0.0, temperature + 4) * soil / SOIL
-        soil = min(SOIL, max(0.0, soil + water - passed - dried))
+        soil = max(0.0, soil + water - passed - dried)
         arriving, fast_drain, slow_drain = 0.4 * brooks, 0.3 * fast, 0.02 * slow
         brooks += 0.65 * passed - arriving
         fast += arriving - fast_drain
         slow += 0.35 * passed - slow_drain
         yield (fast_drain + slow_drain) * FLOW_PER_MM, snow
-
-
-def efficiency(forecast: Tensor, flow: Tensor) -> float:
-    """Nash–Sutcliffe efficiency: 1 − Σ (forecast − flow)² / Σ (flow − mean flow)². 1 is perfect, 0 as good as the mean."""
-    forecast, flow = forecast.double(), flow.double()
-    return float(1 - ((forecast - flow) ** 2).sum() / ((flow - flow.mean()) ** 2).sum())

@@ -1,6 +1,7 @@
-"""Trains river-lstm, which forecasts the flow of a made-up river, and measures it on years that it has not seen.
+"""Trains river-lstm, which forecasts the flow of a made-up river.
 
-`python -m whence.training.river` measures the bundled model; with `--output DIR` it trains one and saves it there.
+`python -m whence.training.river` measures the bundled model on years that it has not seen. With `--output DIR` it trains a
+model and saves it there.
 """
 
 import argparse
@@ -13,21 +14,19 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from whence.data.river import FEATURES, YEAR, River, efficiency, river
+from whence.data.river import FEATURES, REFERENCE, YEAR, River, river
+from whence.evaluation.river import HORIZONS, checks, efficiencies, held_out_years, standardised
 from whence.models.bundled import load
 from whence.models.forecaster import Forecaster, ForecasterArchitecture
 from whence.models.series import SeriesModel
 from whence.models.table import csv_text
 from whence.recurrent.lstm.weights import lstm_gates
 
-HORIZONS = {"1 day": 1, "3 days": 3, "7 days": 7}
-MEASURED = {"years": 12, "seed": 2}  # the held-out years
-SMOOTHED = 31  # days over which the climatology is averaged
-EXAMPLE = slice(3 * YEAR + 304, 3 * YEAR + 304 + 166)  # of the held-out years: 1 November to 15 April
+EXAMPLE = slice(304, YEAR + 81)  # of two years that are not trained on: 1 November to 22 March, the day before a flood
 DESCRIPTION = (
     "Forecasts the flow of a made-up river at the foot of mountains (800 km²) in 1, 3 and 7 days, from the weather up to now: "
-    "rain (mm of water a day, snow included), temperature (°C) and sunshine (hours). The reference is a day without rain, of "
-    "mean temperature and mean sunshine."
+    "rain (mm of water a day, snow included), temperature (°C) and sunshine (hours). Reference: no rain, 2 °C (rain falls as "
+    "rain, snow melts slowly), mean sunshine."
 )
 
 
@@ -50,15 +49,16 @@ def train_river(recipe: RiverRecipe) -> SeriesModel:
     """Train a forecaster on random stretches of made-up years."""
     torch.manual_seed(recipe.seed)
     start = time.time()
-    seen = river(recipe.years, seed=1)
+    seen = river(recipe.years, seed=1, blanks=True)
     model = _untrained(recipe, seen)
     module = model.module
     assert isinstance(module, Forecaster)
-    _train(module, *_standardised(model, seen), recipe)
+    _train(module, *standardised(model, seen), recipe)
+    held_out = held_out_years()
     record = {
         "data": {"name": "made-up river", "seed": 1, "years": recipe.years},
         "recipe": asdict(recipe),
-        "test": {**MEASURED, "efficiency": efficiencies(model, river(**MEASURED), seen)},
+        "test": {"efficiency": efficiencies(model, held_out), "relevance": checks(model, held_out)},
         "seconds": round(time.time() - start, 1),
         "torch": torch.__version__,
     }
@@ -68,10 +68,9 @@ def train_river(recipe: RiverRecipe) -> SeriesModel:
 def _untrained(recipe: RiverRecipe, seen: River) -> SeriesModel:
     """A model with random weights, and the scales of the years that it will see.
 
-    Neither the head nor the candidates of the LSTM have a bias. So without rain, at mean temperature and mean sunshine, the
-    states and the forecast stay 0, and no relevance is absorbed by biases.
+    Neither the head nor the candidates of the LSTM have a bias. So on days at the reference the states and the
+    forecast stay 0, and no relevance is absorbed by biases.
     """
-    _, temperature, sunshine = cast(list[float], seen.weather.mean(0).tolist())
     module = Forecaster(ForecasterArchitecture(len(FEATURES), len(HORIZONS), "lstm", recipe.hidden))
     with torch.no_grad():
         for bias in _biases(module):
@@ -84,7 +83,7 @@ def _untrained(recipe: RiverRecipe, seen: River) -> SeriesModel:
         name="river-lstm",
         unit="m³/s",
         step="day",
-        feature_centre=(0.0, temperature, sunshine),
+        feature_centre=REFERENCE,
         feature_scale=tuple(cast(list[float], seen.weather.std(0).tolist())),
         output_scale=(float(seen.flow.std()),) * len(HORIZONS),
         example=_example(),
@@ -95,14 +94,6 @@ def _untrained(recipe: RiverRecipe, seen: River) -> SeriesModel:
 def _biases(module: Forecaster) -> list[nn.Parameter]:
     """Both biases of the LSTM, (4H,) each."""
     return [each for name, each in module.encoder.named_parameters() if name.startswith("bias")]
-
-
-def _standardised(model: SeriesModel, days: River) -> tuple[Tensor, Tensor]:
-    """What the module reads on every day, and what it should give; the last days, whose future is unknown, are left out."""
-    last = len(days.flow) - max(HORIZONS.values())
-    x = (days.weather - torch.tensor(model.feature_centre)) / torch.tensor(model.feature_scale)
-    y = torch.stack([days.flow[ahead : last + ahead] for ahead in HORIZONS.values()], dim=-1)
-    return x[:last], y / torch.tensor(model.output_scale)
 
 
 def _train(module: Forecaster, x: Tensor, y: Tensor, recipe: RiverRecipe) -> None:
@@ -123,39 +114,9 @@ def _train(module: Forecaster, x: Tensor, y: Tensor, recipe: RiverRecipe) -> Non
         schedule.step()
 
 
-def efficiencies(model: SeriesModel, held_out: River, seen: River) -> dict[str, dict[str, float]]:
-    """The Nash–Sutcliffe efficiency of every horizon: the model's, that of persistence, and that of climatology.
-
-    Every day from the second year on is forecast from the 365 days up to it. Persistence says that the flow stays as it is,
-    climatology that it is the mean of the season.
-    """
-    x, y = _standardised(model, held_out)
-    series = x.unfold(0, YEAR, 1).transpose(1, 2)  # (days, 365, 3)
-    with torch.no_grad():
-        forecasts = torch.cat([cast(Tensor, model.module(series[n : n + 512])) for n in range(0, len(series), 512)])
-    y = y[YEAR - 1 :]
-    days = torch.arange(YEAR - 1, YEAR - 1 + len(y))
-    season = _climatology(seen)
-    return {
-        name: {
-            "model": round(efficiency(forecasts[:, k], y[:, k]), 4),
-            "persistence": round(efficiency(held_out.flow[days], held_out.flow[days + ahead]), 4),
-            "climatology": round(efficiency(season[(days + ahead) % YEAR], held_out.flow[days + ahead]), 4),
-        }
-        for k, (name, ahead) in enumerate(HORIZONS.items())
-    }
-
-
-def _climatology(seen: River) -> Tensor:
-    """The mean flow of every day of the year (365,), smoothed."""
-    mean = seen.flow.reshape(-1, YEAR).mean(0)
-    around = torch.cat([mean[-(SMOOTHED // 2) :], mean, mean[: SMOOTHED // 2]])
-    return around.unfold(0, SMOOTHED, 1).mean(-1)
-
-
 def _example() -> str:
-    """A winter of the held-out years as CSV text: snow falls, and melts in spring."""
-    weather = river(**MEASURED).weather[EXAMPLE]
+    """A winter as CSV text: snow falls, and melts in spring."""
+    weather = river(2, seed=2).weather[EXAMPLE]
     first = date(2024, 11, 1)
     labels = [(first + timedelta(days=n)).isoformat() for n in range(len(weather))]
     values = [[round(each, 1) for each in row] for row in cast(list[list[float]], weather.tolist())]
@@ -170,14 +131,16 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.output is None:
-        model = load("river-lstm")
-        found = efficiencies(model, river(**MEASURED), river(RiverRecipe.years, seed=1))
+        model, held_out = load("river-lstm"), held_out_years()
+        found, checked = efficiencies(model, held_out), checks(model, held_out)
     else:
         model = train_river(RiverRecipe(seed=given.seed))
         model.save(given.output)
-        found = model.record["test"]["efficiency"]
+        found, checked = model.record["test"]["efficiency"], model.record["test"]["relevance"]
     for name, each in found.items():
         print(f"{name:8}", *(f"{kind} {value:.3f}" for kind, value in each.items()), sep="  ")
+    for name, value in checked.items():
+        print(f"{value:8.4g}  {name}")
 
 
 if __name__ == "__main__":
