@@ -37,6 +37,7 @@ class Odd(Classifier):
 
 double = lambda: Classifier().double()
 pipeline = lambda: whence.load("sst-bigru")
+series = lambda: whence.load("river-lstm")
 """
 
 
@@ -66,6 +67,7 @@ def test_a_bundled_model_on_the_terminal() -> None:
         ("Reader", ("--ids", "3,4"), "inputs, token ids (3, 4)"),
         ("pipeline", ("--text", "a fine film"), "inputs, token ids (1, 3)"),
         ("pipeline", (), "inputs, token ids (1, 8)"),
+        ("series", ("--shape", "1,30,3"), "inputs (1, 30, 3)"),
     ],
 )
 def test_a_factory(folder: Path, factory: str, given: tuple[str, ...], inputs: str) -> None:

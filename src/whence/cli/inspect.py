@@ -99,8 +99,10 @@ def _loaded(model: str) -> "Pipeline | nn.Module":
     from torch import nn
 
     from whence.models.pipeline import Pipeline
+    from whence.models.series import SeriesModel
 
     made = loaded(model)
+    made = made.module if isinstance(made, SeriesModel) else made
     if not isinstance(made, (Pipeline, nn.Module)):
         raise ModelError(f"{model!r} returned a {type(made).__name__}; it must return a torch.nn.Module or a whence.Pipeline")
     return made
