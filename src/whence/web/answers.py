@@ -156,7 +156,8 @@ def explained(jobs: Sequence[Job]) -> list[bytes]:
 
 def _written(found: Explanations, asked: Texts, per_text: int) -> bytes:
     if asked.format is None:
-        return encoded({"explanations": [each.to_dict() for each in found]})
+        # one by one: Python cannot do anything else while it writes one piece of JSON
+        return b'{"explanations": [' + b", ".join(encoded(each.to_dict()) for each in found) + b"]}"
     groups = [found[n : n + per_text] for n in range(0, len(found), per_text)]
     return rendered(groups, asked.format).encode("utf-8", errors="replace")
 
