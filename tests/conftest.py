@@ -23,7 +23,7 @@ SLOW = """
     cli data experiments speed training test_batches.py test_bundled.py test_cuda.py test_docs.py test_interrupts.py
     interpreter/test_fuzz.py interpreter/test_published.py interpreter/test_zoo.py methods/test_lrp_laws.py
     oracle test_inspect.py
-    web/test_api.py web/test_hostile.py web/test_running.py web/test_schema.py
+    web
     recurrent/test_compiling.py recurrent/test_kernel_cache.py recurrent/test_paths.py recurrent/test_unfriendly.py
 """.split()
 
