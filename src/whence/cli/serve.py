@@ -38,7 +38,9 @@ def serve(
         signal.signal(number, _leave)  # until the server has its own
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise WhenceError(f"whence serve needs {', '.join(missing)}; install it with: pip install 'whence[web]'")
+        raise WhenceError(
+            f"whence serve needs {', '.join(missing)}; install the extra web: pip install -c constraints.txt '.[web]'"
+        )
     given = token if token is not None else os.environ.get("WHENCE_TOKEN")
     if given is not None and not (given.strip() and given.isascii()):
         raise InputError("the token is empty or has characters other than ASCII; give another")
@@ -61,7 +63,7 @@ def serve(
     else:
         from whence.web.serving import run
 
-        run(listening, settings, [loaded(each) for each in model or []], announce)
+        run(listening, settings, {each: loaded(each) for each in model or []}, announce)
 
 
 def _leave(*_: object) -> None:

@@ -15,6 +15,7 @@ from whence.errors import ModelError
 from whence.models.classifier import CELLS, Architecture, RecurrentClassifier
 from whence.models.quoting import quoted
 from whence.models.saved import (
+    UNNAMED,
     load_weights,
     read_files,
     refusing,
@@ -49,7 +50,7 @@ class Pipeline:
     tokenizer: Tokenizer
     vocabulary: Vocabulary
     classes: tuple[str, ...]
-    name: str = "your model"
+    name: str = UNNAMED
     record: Mapping[str, Any] = field(default_factory=dict[str, Any])  # how it was trained, and how well it does
 
     def __post_init__(self) -> None:

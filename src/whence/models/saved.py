@@ -17,6 +17,7 @@ from whence.models.files import write_whole
 from whence.models.quoting import quoted, shortened
 
 LARGEST = 512 * 2**20  # bytes; a larger file is refused
+UNNAMED = "your model"  # what a model is called that has no name of its own
 
 
 def write_files(folder: Path, config: Mapping[str, object], files: Mapping[str, bytes]) -> None:

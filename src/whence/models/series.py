@@ -15,6 +15,7 @@ from whence.models.classifier import CELLS
 from whence.models.forecaster import Forecaster, ForecasterArchitecture
 from whence.models.quoting import quoted
 from whence.models.saved import (
+    UNNAMED,
     load_weights,
     read_files,
     refusing,
@@ -48,7 +49,7 @@ class SeriesModel:
     module: nn.Module
     features: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
-    name: str = "your model"
+    name: str = UNNAMED
     unit: str = ""
     step: str = "step"
     feature_centre: tuple[float, ...] = ()

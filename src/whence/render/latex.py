@@ -43,6 +43,7 @@ HEAD = r"""\documentclass{article}
 \usepackage{color}
 \setlength{\parindent}{0pt}
 \setlength{\fboxsep}{1.5pt}
+\newcommand{\struck}[1]{\setbox0\hbox{#1}\rlap{\rule[.5ex]{\wd0}{.5pt}}\box0}
 \newcommand{\token}[3]{\colorbox[rgb]{#1}{\strut\textcolor{#2}{#3}}\allowbreak}
 \begin{document}
 \raggedright
@@ -68,7 +69,10 @@ def _paragraph(explanation: Explanation) -> str:
             parts.append("\\par\n" if "\n" in piece else " \\ ")
             continue
         colour = ",".join(f"{part / 255:.3f}" for part in strong[number].mixed())
-        parts.append(f"\\token{{{colour}}}{{{strong[number].letters}}}{{{escaped(piece)}}}")
+        word = escaped(piece)
+        word = f"\\underline{{{word}}}" if explanation.unknown[number] else word
+        word = f"\\struck{{{word}}}" if number in explanation.deleted else word
+        parts.append(f"\\token{{{colour}}}{{{strong[number].letters}}}{{{word}}}")
     return "".join(parts)
 
 

@@ -174,7 +174,9 @@ def _series(offered: Offered, name: str, method: Method, asked: SeriesRequest) -
     if names and (output not in names if isinstance(output, str) else output >= len(names)):
         raise Refusal(422, f"there is no such output; {name} gives {', '.join(names)}, numbered from 0")
     blank = [(each.start, each.end, each.features) for each in asked.blank]
-    return encoded(explain_series(model, asked.values, output=output, method=method, blank=blank).to_dict())
+    return encoded(
+        explain_series(model, asked.values, output=output, method=method, blank=blank, features=asked.features or ()).to_dict()
+    )
 
 
 def curve(jobs: Sequence[Job]) -> list[bytes]:
@@ -190,9 +192,11 @@ def _curve(asked: Texts) -> bytes:
     last = min(count if steps is None else steps, count, max(1, READ // (count * (1 + ORDERS))))
     orders = [deletion_order(explanation, "decreasing"), *random_orders([count] * ORDERS, seed=0)]
     scores = scores_without(pipeline, text, orders, steps=last).astype("float64")
+    if scores.shape[-1] == 1:
+        scores = np.concatenate([scores, np.zeros_like(scores)], -1)  # a single score's probability is its sigmoid
     odds = np.exp(scores - scores.max(-1, keepdims=True))
     probability: NDArray[np.float64] = (odds / odds.sum(-1, keepdims=True))[..., pipeline.classes.index(explanation.target)]
-    predicted: list[int] = scores[0].argmax(-1).tolist()
+    predicted: list[int] = scores[0, :, : len(pipeline.classes)].argmax(-1).tolist()
     by_chance = probability[1:]
     return encoded(
         {

@@ -1,7 +1,9 @@
 """The models that the service offers: the bundled ones and those given by `--model`, each loaded when first needed."""
 
+import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from torch import nn
@@ -11,6 +13,7 @@ from whence.errors import ModelError
 from whence.methods.registry import METHODS, method_class
 from whence.models.bundled import NAMES, SERIES, load, records
 from whence.models.pipeline import Config, Pipeline
+from whence.models.saved import UNNAMED
 from whence.models.series import SeriesModel
 from whence.web.refusal import Refusal
 
@@ -30,8 +33,11 @@ EXAMPLES = (
 class Offered:
     """The models by name. The first one given is the default of its kind; without one it is the first bundled model."""
 
-    def __init__(self, given: Sequence[object] = ()) -> None:
-        pipelines, series = (_by_name(given, kind) for kind in (Pipeline, SeriesModel))
+    def __init__(self, given: Mapping[str, object] | None = None) -> None:
+        """`given`: the models of `--model`, by what was written there."""
+        found = {spec: _named(spec, model) for spec, model in (given or {}).items()}
+        pipelines, series = (_by_name(found.values(), kind) for kind in (Pipeline, SeriesModel))
+        self._specs = {model.name: spec for spec, model in found.items()}
         self._records = records()
         self._pipelines: dict[str, Pipeline | None] = {**pipelines, **{n: None for n in NAMES if n not in pipelines}}
         self._series: dict[str, SeriesModel | None] = {**series, **{n: None for n in SERIES if n not in series}}
@@ -86,15 +92,38 @@ class Offered:
     def described(self) -> list[dict[str, Any]]:
         """What /api/models says about each model."""
         texts = [_described(name, self._records.get(name), found) for name, found in self._pipelines.items()]
-        return [*texts, *(_described_series(self.series(name)) for name in self._series)]
+        every = [*texts, *(_described_series(self.series(name)) for name in self._series)]
+        return [each | {"python": _python(str(each["kind"]), self._spec(str(each["name"])))} for each in every]
+
+    def _spec(self, name: str) -> str:
+        """What makes a model: what was written after `--model`, or the name of a bundled one."""
+        return self._specs.get(name, name)
 
 
-def _by_name(given: Sequence[object], kind: type[Any]) -> dict[str, Any]:
+def _named(spec: str, model: object) -> Pipeline | SeriesModel:
+    """A model that `--model` gave; one without a name of its own is called as it was given. A bare module reads series."""
+    if isinstance(model, nn.Module):
+        return SeriesModel(model, name=spec)
+    if not isinstance(model, (Pipeline, SeriesModel)):
+        raise ModelError(
+            f"--model {spec} gave a {type(model).__name__}; it must give a whence.Pipeline, a whence.SeriesModel, or a module "
+            "that reads (samples, steps, features)"
+        )
+    return replace(model, name=spec) if model.name == UNNAMED else model
+
+
+def _python(kind: str, spec: str) -> list[str]:
+    """The lines of Python that make a model, for people who copy what they see."""
+    name, (module, _, factory) = "pipeline" if kind == "text" else "model", spec.partition(":")
+    if factory.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+        return [f"from {module} import {factory}", f"{name} = {factory}()"]
+    return [f"{name} = whence.load({json.dumps(spec, ensure_ascii=False)})"]
+
+
+def _by_name(given: Iterable[Pipeline | SeriesModel], kind: type[Any]) -> dict[str, Any]:
     """The models of one kind; two of the same name are refused."""
     found: dict[str, Any] = {}
     for model in given:
-        if not isinstance(model, (Pipeline, SeriesModel)):
-            raise ModelError(f"--model gave a {type(model).__name__}; it must give a whence.Pipeline or a whence.SeriesModel")
         if isinstance(model, kind):
             if model.name in found:
                 raise ModelError(f"two models are called {model.name!r}; give each a name of its own")

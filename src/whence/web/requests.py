@@ -101,6 +101,10 @@ class SeriesRequest(Ask):
         ClassName | Index | None, Field(description="The output to explain, by name or number.", union_mode="left_to_right")
     ] = None
     blank: Annotated[list[Blank], Field(fail_fast=True, max_length=100)] = Field(default_factory=list[Blank])
+    features: Annotated[
+        list[ClassName] | None,
+        Field(fail_fast=True, max_length=limits.FEATURES, description="Names of the columns, for a model that has none."),
+    ] = None
 
 
 Asked = TypeVar("Asked", bound=Ask)

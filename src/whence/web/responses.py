@@ -90,6 +90,7 @@ class ModelAnswer(BaseModel):
     example: str | None = None
     unit: str | None = None
     step: str | None = None
+    python: list[str]
 
 
 class DefaultAnswer(BaseModel):

@@ -5,7 +5,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from time import monotonic
 from typing import cast
@@ -25,7 +25,7 @@ from whence.web.routes import Service
 from whence.web.settings import Settings
 
 
-def run(listening: socket.socket, settings: Settings, models: Sequence[object], announce: Callable[[], None]) -> None:
+def run(listening: socket.socket, settings: Settings, models: Mapping[str, object], announce: Callable[[], None]) -> None:
     """Serve until a signal comes and what is in flight is answered; `announce` is called before the first request."""
     torch.set_num_threads(1)  # for small matrices a second thread mostly waits
     offered = Offered(models)

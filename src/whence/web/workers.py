@@ -105,7 +105,7 @@ def work(listening: socket.socket, settings: Settings, models: Sequence[str], lo
     from whence.web.serving import run  # imports PyTorch, which the first process does without
 
     try:
-        found = [load(each) for each in models]
+        found = {each: load(each) for each in models}
     except WhenceError as error:
         if told is None:
             raise
