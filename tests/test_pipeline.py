@@ -352,7 +352,7 @@ LONG = "x" * 10**6
             "unexpected keyword argument 'xxx",
         ),
         (lambda d: edited(d / "config.json", lambda c: c["architecture"].update(hidden=LONG)), "hidden is 'xxx"),
-        (lambda d: edited(d / "config.json", lambda c: c["architecture"].update(hidden=[LONG] * 50)), r"hidden is \['xxx"),
+        (lambda d: edited(d / "config.json", lambda c: c["architecture"].update(hidden=[LONG] * 3)), r"hidden is \['xxx"),
         (lambda d: edited(d / "config.json", lambda c: c["architecture"].update(cell={LONG: LONG})), r"cell is \{'xxx"),
         (lambda d: edited(d / "config.json", lambda c: c.update(tokenizer=LONG)), "tokenizer is 'xxx"),
         (lambda d: edited(d / "config.json", lambda c: c.update(classes=[LONG, LONG, "b"])), "a list of different names"),
@@ -415,6 +415,29 @@ def test_classes_must_be_different_names() -> None:
     for wrong in cast(list[Any], [("a", "a"), (1, 2), ()]):
         with pytest.raises(ModelError, match="give different names, one for each score"):
             Pipeline(OwnModel(), TreebankTokenizer(), Vocabulary(WORDS), wrong)
+
+
+@pytest.mark.parametrize("name", ["rest", "predicted", "all"])
+def test_a_class_cannot_be_called_like_another_target(name: str) -> None:
+    with pytest.raises(ModelError, match=f"a class is called '{name}', which means something else as a target"):
+        replace(make(), classes=("no", name, "yes"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"training": 5}, "its training is no object"),
+        ({"format": 99}, "its format is 99; this version reads format 1"),
+        ({"training": {"test": {"five": math.nan}}}, "it holds NaN, which is no finite number"),
+        ({"note": "x" * 2**22}, "at most 4194304 are read"),
+    ],
+)
+def test_a_config_that_would_spoil_what_shows_it_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    make().save(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ModelError, match=message):
+        load_pipeline(tmp_path)
 
 
 def test_long_texts_keep_their_books_or_say_that_they_cannot() -> None:

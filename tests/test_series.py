@@ -363,3 +363,43 @@ def test_what_cannot_be_explained_is_refused_in_a_sentence(
     with pytest.raises(error, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_a_module_that_takes_steps_for_samples_is_refused() -> None:
+    torch.manual_seed(0)
+    with pytest.raises(ModelError, match="its last output does not depend on the first step: it takes the steps for samples"):
+        whence.explain_series(nn.LSTM(2, 3), torch.rand(7, 2))
+    assert whence.explain_series(nn.LSTM(2, 3, batch_first=True), torch.rand(7, 2)).relevance[0][0] != 0
+
+
+def test_a_module_that_gives_other_numbers_each_time_is_refused() -> None:
+    class Noisy(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.sum((1, 2))[:, None] + torch.rand(1, dtype=x.dtype)
+
+    with pytest.raises(ModelError, match="when it was called again with the same numbers; switch off what is random in it"):
+        whence.explain_series(Noisy(), [[1.0, 2.0], [3.0, 4.0]])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.ma.array([[999.0, 2.0]], mask=[[True, False]]), "is nan at step 0"),
+        (np.array([[1 + 2j]]), "holds more than numbers"),
+        (np.array([["2024-01-01"]], dtype="datetime64[D]"), "holds more than numbers"),
+        (torch.tensor([[1 + 2j]]), "holds more than numbers"),
+    ],
+)
+def test_values_that_would_lose_something_are_refused(values: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        whence.explain_series(nn.LSTM(1, 2, batch_first=True), values, features=())
+
+
+def test_numbers_too_large_for_the_unit_are_refused() -> None:
+    model = whence.SeriesModel(
+        nn.RNN(1, 1, batch_first=True), output_centre=(1.7e308,), output_scale=(1.7e308,), outputs=("a",)
+    )
+    with pytest.raises(ModelError, match="make numbers too large; choose a larger unit"):
+        whence.explain_series(model, [[5.0]] * 3, method="sa")
+    with pytest.raises(InputError, match="blank is 5; give a list of stretches"):
+        whence.explain_series(nn.LSTM(1, 2, batch_first=True), [[1.0]], blank=cast(Any, 5))

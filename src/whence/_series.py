@@ -16,7 +16,7 @@ from whence.errors import InputError, ModelError, TargetError, WhenceError
 from whence.interpreter.record.refusal import first_line
 from whence.methods.forward import Forward
 from whence.methods.inputs import read
-from whence.methods.method import Method, Question
+from whence.methods.method import Method, Question, is_time_first
 from whence.methods.registry import method_of
 from whence.methods.target import describe
 from whence.models.bundled import load
@@ -115,10 +115,13 @@ def explain_series(
     numbers, names = _values(known, values, features)
     centre = torch.tensor(known.feature_centre or [0.0] * len(names), dtype=torch.float64)
     scale = torch.tensor(known.feature_scale or [1.0] * len(names), dtype=torch.float64)
+    if not isinstance(blank, Iterable):
+        raise InputError(f"blank is {quoted(blank)}; give a list of stretches (start, end) or (start, end, features)")
     for each in blank:
         start, end, columns = _blank(each, len(numbers), names)
         numbers[start:end, columns] = centre[columns]
     forward, found = _prediction(known, (numbers - centre) / scale)
+    _require_memory(known, forward)
     index = _output(known, list(found.names), output)
     result = ask(forward, Question(_picked(found.places[index])), chosen)
     return _assembled(known, names, found, index, result, chosen, reference=cast(list[float], centre.tolist()))
@@ -162,10 +165,17 @@ def _values(model: SeriesModel, given: object, named: Sequence[str]) -> tuple[Te
 
 
 def _numbers(given: object) -> Tensor:
+    if isinstance(given, np.ma.MaskedArray):
+        given = cast(Any, given).astype(np.float64).filled(np.nan)  # a masked value is a gap
     try:
         if isinstance(given, Tensor):
-            return given.detach().cpu().double().clone()
-        return torch.from_numpy(np.array(given, dtype=np.float64))
+            if given.is_complex():
+                raise TypeError
+            return given.detach().cpu().to_dense().double().clone()
+        found = np.asarray(given)
+        if found.dtype.kind not in "biufO":
+            raise TypeError  # complex numbers and dates lose something on the way
+        return torch.from_numpy(np.array(found, dtype=np.float64))
     except (TypeError, ValueError, OverflowError, RuntimeError):
         pass
     rows = list(cast(Sequence[object], given)) if isinstance(given, (list, tuple)) else []
@@ -234,6 +244,20 @@ def _prediction(model: SeriesModel, x: Tensor) -> tuple[Forward, Prediction]:
     except Exception:  # it cannot be copied, insists on single precision, or fails, which the next line reports
         given = _called(forward)
     return forward, _named(model, given, forward)
+
+
+def _require_memory(model: SeriesModel, forward: Forward) -> None:
+    """Refuse a module with time-first layers whose outputs do not depend on the first step: it takes steps for samples."""
+    (x,) = forward.inputs.tensors
+    if x.shape[1] == 1 or not is_time_first(model.module):
+        return
+    other = x.clone()
+    other[:, 0] += 1
+    if torch.equal(_called(forward).reshape(-1)[-1:], _called(replace(forward, inputs=read(other))).reshape(-1)[-1:]):
+        raise ModelError(
+            "the module's recurrent layers have batch_first=False, and its last output does not depend on the first step: it "
+            "takes the steps for samples; let its forward read (samples, steps, features)"
+        )
 
 
 def _called(forward: Forward) -> Tensor:
@@ -334,13 +358,20 @@ def _assembled(
     outputs = {name: c + s * z for name, c, s, z in zip(found.names, centres, scales, found.numbers, strict=True)}
     score = centre + scale * float(result.score.reshape(-1)[0])
     output = found.names[index]
-    if math.isclose(score, outputs[output], rel_tol=1e-6):  # otherwise it is the number before a function that ends the module
+    if math.isclose(score, outputs[output], rel_tol=1e-6, abs_tol=1e-9 * abs(scale)):
         outputs[output] = score
+    elif not result.choices:  # with one, the score may be the number before a function that ends the module
+        raise ModelError(
+            f"the module gave {outputs[output]:g}, and {score:g} when it was called again with the same numbers; switch off "
+            "what is random in it, or what it remembers between calls"
+        )
     absorbed = {name: scale * float(amount.reshape(-1)[0]) for name, amount in result.absorbed.items()}
     if result.explained is not None and centre:
         absorbed["reference level"] = centre
-    factor = scale if method.is_signed else scale**2  # sensitivity is a squared derivative
+    factor = scale if method.is_signed else scale * scale  # sensitivity is a squared derivative
     relevance = factor * cast(Tensor, result.relevance)[0].double().cpu()
+    if not all(map(math.isfinite, (score, *outputs.values(), *absorbed.values(), float(relevance.abs().sum())))):
+        raise ModelError(f"output_centre {centre:g} and output_scale {scale:g} make numbers too large; choose a larger unit")
     return SeriesExplanation(
         features=tuple(names),
         relevance=tuple(tuple(row) for row in cast(list[list[float]], relevance.tolist())),

@@ -151,7 +151,7 @@ LONG = "x" * 10**6
             lambda d: edited(d, lambda c: c.update(output_scale=[1, 2, -1])),
             "output_scale holds -1; give finite numbers above 0",
         ),
-        (lambda d: edited(d, lambda c: c.update(feature_centre=[0, float("inf")])), "feature_centre holds inf"),
+        (lambda d: edited(d, lambda c: c.update(feature_centre=[0, float("inf")])), "it holds Infinity"),
         (lambda d: edited(d, lambda c: c.update(unit=3)), "unit is 3; it must be a text"),
         (lambda d: (d / "example.csv").write_bytes(b"\xff"), "example.csv is not utf-8 text"),
         (lambda d: (d / "example.csv").write_text("date,rain,warmth\nx,1,2\n"), "do not belong together"),

@@ -1,7 +1,6 @@
 """`Pipeline`: a tokenizer, a vocabulary, a module and class names, and the three files in which it is saved."""
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from whence.models.quoting import quoted
 from whence.models.saved import (
     UNNAMED,
     load_weights,
+    read_config,
     read_files,
     refusing,
     require_hashes,
@@ -29,6 +29,9 @@ from whence.text.tokenizer import TOKENIZERS, Tokenizer
 from whence.text.vocabulary import UNKNOWN, Vocabulary
 
 FILES = ("config.json", "model.safetensors", "vocabulary.txt")
+
+
+RESERVED = ("predicted", "all", "rest")  # targets that are not classes
 
 
 class Config(TypedDict):
@@ -57,6 +60,11 @@ class Pipeline:
         names = list(self.classes)
         if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
             raise ModelError(f"classes are {quoted(self.classes)}; give different names, one for each score")
+        taken = [name for name in names if name in RESERVED]
+        if taken:
+            raise ModelError(
+                f"a class is called {quoted(taken[0])}, which means something else as a target; give it another name"
+            )
 
     def save(self, directory: str | Path) -> None:
         """Write the pipeline's three files, each completely or not at all."""
@@ -82,8 +90,8 @@ def load_pipeline(directory: str | Path, *, name: str | None = None) -> Pipeline
     """Load a saved pipeline; files that do not belong together are refused."""
     folder = Path(directory)
     config_bytes, weights, vocabulary_bytes = read_files(folder, FILES, kind="pipeline")
+    config = read_config(folder / "config.json", config_bytes, kind="pipeline")
     with refusing(folder / "config.json", kind="pipeline"):
-        config = json.loads(config_bytes)
         settings, classes, tokenizer = config["architecture"], config["classes"], config["tokenizer"]
         architecture = Architecture(**settings)
     _require_sensible(folder, architecture, classes, tokenizer)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 from safetensors.torch import load, save
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from whence.models.files import write_whole
 from whence.models.quoting import quoted, shortened
 
 LARGEST = 512 * 2**20  # bytes; a larger file is refused
+LARGEST_TEXT = 2**22  # bytes of config.json and of an example
 UNNAMED = "your model"  # what a model is called that has no name of its own
 
 
@@ -61,6 +63,26 @@ def refusing(path: Path, *, kind: str) -> Generator[None]:
         raise ModelError(f"{path} is not {error.encoding} text (byte {error.start})") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{path} is no {kind}'s: {shortened(repr(error))}") from None
+
+
+def read_config(path: Path, content: bytes, *, kind: str) -> dict[str, Any]:
+    """The content of config.json: an object of a format that is known, with finite numbers and a record of the training."""
+    with refusing(path, kind=kind):
+        if len(content) > LARGEST_TEXT:
+            raise ValueError(f"it has {len(content)} bytes; at most {LARGEST_TEXT} are read")
+        found = json.loads(content, parse_constant=_refuse_number)
+        if not isinstance(found, dict):
+            raise ValueError("it is no object")
+        config = cast(dict[str, Any], found)
+        if config.get("format", 1) != 1:
+            raise ValueError(f"its format is {quoted(config['format'])}; this version reads format 1")
+        if not isinstance(config.get("training") or {}, dict):
+            raise ValueError("its training is no object")
+        return config
+
+
+def _refuse_number(name: str) -> None:
+    raise ValueError(f"it holds {name}, which is no finite number")
 
 
 def require_size(path: Path, name: str, size: object, *, largest: int) -> None:

@@ -1,6 +1,5 @@
 """`SeriesModel`: a module that reads numbers step by step, the names and scales of what it reads and gives, and its files."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +14,10 @@ from whence.models.classifier import CELLS
 from whence.models.forecaster import Forecaster, ForecasterArchitecture
 from whence.models.quoting import quoted
 from whence.models.saved import (
+    LARGEST_TEXT,
     UNNAMED,
     load_weights,
+    read_config,
     read_files,
     refusing,
     require_hashes,
@@ -106,8 +107,8 @@ def load_series_model(directory: str | Path, *, name: str | None = None) -> Seri
     folder = Path(directory)
     path = folder / "config.json"
     config_bytes, weights, example = read_files(folder, FILES, kind="series model")
+    config = read_config(path, config_bytes, kind="series model")
     with refusing(path, kind="series model"):
-        config = cast(dict[str, Any], json.loads(config_bytes))
         if config["kind"] != "series":
             raise ValueError(f"its kind is {quoted(config['kind'])}")
         architecture = ForecasterArchitecture(**config["architecture"])
@@ -116,6 +117,8 @@ def load_series_model(directory: str | Path, *, name: str | None = None) -> Seri
         require_size(path, key, getattr(architecture, key), largest=10**4)
     require_known(path, "cell", architecture.cell, CELLS)
     with refusing(folder / "example.csv", kind="series model"):
+        if len(example) > LARGEST_TEXT:
+            raise ValueError(f"it has {len(example)} bytes; at most {LARGEST_TEXT} are read")
         text = example.decode("utf-8")
     with torch.device("meta"):
         module = Forecaster(architecture)

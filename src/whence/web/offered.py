@@ -147,7 +147,9 @@ def _described(name: str, config: Config | None, pipeline: Pipeline | None) -> d
         assert config is not None
         classes, tokenizer, record = config["classes"], config["tokenizer"], config["training"]
     has_encoders = pipeline is None or any(isinstance(m, nn.RNNBase) and m.bidirectional for m in pipeline.module.modules())
-    test, labels = record.get("test", {}), {"five": "five classes", "binary": "binary"}
+    measured, labels = record.get("test"), {"five": "five classes", "binary": "binary"}
+    test = cast(Mapping[str, object], measured if isinstance(measured, Mapping) else {})
+    accuracy = {label: test[key] for key, label in labels.items() if isinstance(test.get(key), float)}
     return {
         "name": name,
         "kind": "text",
@@ -157,7 +159,7 @@ def _described(name: str, config: Config | None, pipeline: Pipeline | None) -> d
         "description": DESCRIPTIONS.get(name, "A model of your own."),
         "features": [],
         "outputs": [],
-        **({"accuracy": {label: test[key] for key, label in labels.items() if key in test}} if test else {}),
+        **({"accuracy": accuracy} if accuracy else {}),
     }
 
 
