@@ -82,6 +82,16 @@ def test_a_word_says_in_words_what_it_does(page: Page) -> None:
     expect(page.locator("[role=tooltip]")).to_contain_text("speaks")
 
 
+def test_a_word_without_relevance_speaks_for_nothing(page: Page) -> None:
+    page.select_option("#model", "sst-char-gru")
+    explain(page, "The cast is great, but the story never quite comes together.")
+    shown = zip(relevance(page), page.locator("#heatmap [data-token]").all(), strict=True)
+    labels = {value: str(token.get_attribute("aria-label")) for value, token in shown}
+    nothing = [label for value, label in labels.items() if abs(value) < 0.005]
+    assert nothing
+    assert all(re.search(r", neither for nor against [a-z ]+, 0\.00$", label) for label in nothing)
+
+
 def test_typing_explains_only_the_last_text(page: Page) -> None:
     page.fill("#text", "")
     page.type("#text", "a truly wonderful film", delay=15)
@@ -380,6 +390,59 @@ def test_python_gives_the_same_numbers(page: Page) -> None:
     assert isinstance(names["explanation"], whence.Explanation)
 
 
+def test_python_explains_every_sentence_for_its_own_prediction(page: Page, address: str) -> None:
+    other = "a truly wonderful film"
+    page.click("#second summary")
+    page.fill("#second-text", other)
+    page.select_option("#versus", "rest")
+    page.dblclick('[data-token="0"]')
+    page.fill("#heatmap input", "very")
+    page.keyboard.press("Enter")
+    settled(page)
+    page.click("#python summary")
+    names: dict[str, Any] = {}
+    exec(page.inner_text("#python-body code"), names)
+    texts = [TEXT.replace("neither", "very"), TEXT, other]
+    answers = [asked(address, texts=[text], versus="rest") for text in texts]
+    assert len({each["target"] for each in answers}) > 1
+    for found, answer in zip(names["explanations"], answers, strict=True):
+        assert found.text == answer["text"]
+        assert list(found.relevance) == pytest.approx(answer["relevance"], abs=1e-6)  # one text or a batch: float32
+
+
+def test_python_makes_a_model_of_your_own_as_the_service_says(browser: Browser, address: str) -> None:
+    with visiting(browser, "about:blank") as page:
+
+        def own(route: Any) -> None:
+            found = route.fetch().json()
+            found["models"][0]["python"] = ["from mytext import make", "pipeline = make()"]
+            route.fulfill(json=found)
+
+        page.route("**/api/models", own)
+        page.goto(address)
+        settled(page)
+        page.click("#python summary")
+        code = page.inner_text("#python-body code")
+        assert code.startswith("import whence\nfrom mytext import make\n\npipeline = make()\nexplanation = whence.explain(")
+
+
+def test_a_single_score_is_a_probability_of_its_own(browser: Browser, address: str) -> None:
+    with visiting(browser, "about:blank") as page:
+
+        def single(route: Any) -> None:
+            found = route.fetch().json()
+            for each in found["explanations"]:
+                each.update(scores={"negative": -0.12}, predicted="negative", target="negative", score=-0.12)
+            route.fulfill(json=found)
+
+        page.route("**/api/explain", single)
+        page.goto(address)
+        settled(page)
+        expect(page.locator("#verdict")).to_have_text("The model gives negative 47 %.")
+        expect(page.locator("[data-class]")).to_contain_text("probability of negative")
+        expect(page.locator("[data-class] .probability")).to_have_text("47 %")
+
+
 @pytest.mark.parametrize("kind", ["html", "svg", "png", "latex", "json"])
 def test_exports(page: Page, kind: str) -> None:
     page.click('[data-token="0"]')
@@ -392,6 +455,29 @@ def test_exports(page: Page, kind: str) -> None:
     assert len(content) > 500
     if kind != "png":
         assert b"suspenseful" in content
+    suffix = {"latex": "tex", "json": "jsonl"}.get(kind, kind)
+    assert found.value.suggested_filename == f"whence-neither-funny-nor.{suffix}"
+
+
+@pytest.mark.parametrize("kind", ["html", "svg", "latex", "json"])
+def test_exports_hold_what_the_page_says_they_hold(page: Page, kind: str) -> None:
+    page.click("#second summary")
+    page.fill("#second-text", "a truly wonderful film")
+    page.select_option("#compare", "method:gi")
+    settled(page)
+    expect(page.locator("#exports-note")).to_contain_text("SVG and PNG hold the first sentence.")
+    expect(page.locator("#exports-note")).to_contain_text("What Gradient×Input says is in JSON Lines only.")
+    with page.expect_download() as found:
+        page.click(f"#export-{kind}")
+    content = found.value.path().read_text("utf-8")
+    assert ("wonderful" in content) == (kind != "svg")
+    if kind == "json":
+        lines = [json.loads(line) for line in content.splitlines()]
+        assert [(each["text"], each["method"]["name"]) for each in lines] == [
+            (TEXT, "lrp"),
+            ("a truly wonderful film", "lrp"),
+            (TEXT, "gi"),
+        ]
 
 
 def test_everything_works_by_keyboard(page: Page) -> None:
@@ -509,9 +595,10 @@ def test_a_server_that_is_gone_is_named_and_waited_for(browser: Browser, address
 
 def test_a_token_is_asked_for_and_kept(browser: Browser) -> None:
     with serving("--token", "sesame") as address, visiting(browser, address, is_silent=False) as page:
+        assert "not accepted" not in page.inner_text(".secret")
         page.fill("#token", "wrong")
         page.keyboard.press("Enter")
-        expect(page.locator("#token")).to_have_value("")
+        expect(page.locator(".secret")).to_contain_text("That token was not accepted")
         page.fill("#token", "sesame")
         page.keyboard.press("Enter")
         page.wait_for_selector("[data-token]")

@@ -22,6 +22,9 @@ export function useToken(token) {
   held = token;
 }
 
+/** Whether a token is in use. */
+export const hasToken = () => held !== "";
+
 let held = "";
 try {
   held = sessionStorage.getItem(TOKEN) ?? "";

@@ -129,17 +129,17 @@ async function getModels() {
       return models;
     } catch (error) {
       if (error.status !== 401) throw error;
-      api.useToken(await askToken(message));
+      api.useToken(await askToken(message, api.hasToken()));
     }
   }
 }
 
-/** @param {HTMLElement} place @returns {Promise<string>} */
-function askToken(place) {
+/** @param {HTMLElement} place @param {boolean} isAgain a token was given and refused @returns {Promise<string>} */
+function askToken(place, isAgain) {
   return new Promise((resolve) => {
     const field = element("input", { type: "password", id: "token", autocomplete: "off", required: true });
     const form = element("form", { class: "secret" },
-      element("label", { htmlFor: "token", text: "This service needs a token:" }), field, element("button", { text: "Use it" }));
+      element("label", { htmlFor: "token", text: isAgain ? "That token was not accepted. Give the service's token:" : "This service needs a token:" }), field, element("button", { text: "Use it" }));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       resolve(field.value.trim());

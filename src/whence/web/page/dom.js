@@ -45,8 +45,12 @@ export function percent(share) {
   return `${value.toFixed(digits).replace("-", "−")} %`;
 }
 
-/** The softmax of scores by class name. @param {Record<string, number>} scores @returns {Record<string, number>} */
+/** Whether a model gives one score only, whose class may be true or not. @param {Record<string, number>} scores */
+export const isSingle = (scores) => Object.keys(scores).length === 1;
+
+/** The softmax of scores by class name; a single score gives its sigmoid. @param {Record<string, number>} scores @returns {Record<string, number>} */
 export function probabilities(scores) {
+  if (isSingle(scores)) return Object.fromEntries(Object.entries(scores).map(([name, score]) => [name, 1 / (1 + Math.exp(-score))]));
   const largest = Math.max(...Object.values(scores));
   const powers = Object.entries(scores).map(([name, score]) => [name, Math.exp(score - largest)]);
   const total = powers.reduce((sum, [, power]) => sum + power, 0);

@@ -62,7 +62,10 @@ export function goal({ target, versus }) {
  */
 export function meaning(explanation, n, { isDeleted = false, unsigned = false } = {}) {
   const value = explanation.relevance[n];
-  const side = unsigned ? "matters for" : value > 0 ? "speaks for" : value < 0 ? "speaks against" : "says nothing about";
+  const isNothing = Number(value.toFixed(2)) === 0; // as it is shown
+  const side = unsigned
+    ? isNothing ? "hardly matters for" : "matters for"
+    : isNothing ? "neither for nor against" : value > 0 ? "speaks for" : "speaks against";
   return {
     number: isDeleted ? "deleted" : unsigned ? value.toFixed(2) : signed(value),
     says: isDeleted ? "" : `${side} ${goal(explanation)}`,

@@ -1,16 +1,19 @@
 // What stands beside the sentence: the text before a replacement, another method or model, all classes, another sentence.
 
-import { element, percent, probabilities, signed } from "../dom.js";
+import { element, isSingle, percent, probabilities, signed } from "../dom.js";
 import { goal, heatmap, largestOf, paint } from "../heatmap.js";
 
 /** @typedef {import("./answers.js").View} View */
 /** @typedef {import("../heatmap.js").Explanation} Explanation */
 
-/** "negative, 67 %" as a heading. @param {Explanation} explanation */
-function said(explanation) {
-  const share = percent(probabilities(explanation.scores)[explanation.predicted]);
-  return [element("strong", { text: explanation.predicted }), `, ${share}`];
+/** "negative, 67 %" as a heading; "negative 67 %" where it is the only class. @param {Explanation} explanation @param {Record<string, string>} [dataset] */
+export function said({ scores, predicted }, dataset = {}) {
+  const share = percent(probabilities(scores)[predicted]);
+  return [element("strong", { text: predicted, dataset }), `${isSingle(scores) ? "" : ","} ${share}`];
 }
+
+/** A model with one class does not choose it. @param {Explanation} explanation */
+export const gives = ({ scores }) => (isSingle(scores) ? "The model gives " : "The model says ");
 
 /**
  * The sentence before a word was replaced.
@@ -78,7 +81,7 @@ export function paintSecond(box, view, { unsigned, onSwap }) {
     : ` Explained: ${goal(second)}, ${signed(second.score)}.`;
   return box.replaceChildren(
     element("div", { class: "beside" },
-      element("p", { class: "verdict" }, "The model says ", ...said(second), ".", compared),
+      element("p", { class: "verdict" }, gives(second), ...said(second), ".", compared),
       heatmap(second, { still: true, unsigned }),
       element("div", { class: "actions" }, element("button", { type: "button", text: "Swap the sentences", on: { click: onSwap } }))),
   );

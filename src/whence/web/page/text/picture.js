@@ -1,12 +1,12 @@
 // Everything that is seen of a view: the sentence, what the model says, scores, ledger, and what stands beside them.
 
-import { byId, element, percent, probabilities, signed } from "../dom.js";
+import { byId, element } from "../dom.js";
 import { goal, heatmap, largestOf, paint } from "../heatmap.js";
 import { shade, theme } from "../colour.js";
 import { aimed } from "./controls.js";
 import { mountGestures } from "./gestures.js";
 import { paintLedger } from "./ledger.js";
-import { paintBefore, paintClasses, paintOther, paintSecond } from "./others.js";
+import { gives, paintBefore, paintClasses, paintOther, paintSecond, said } from "./others.js";
 import { PhraseCard } from "./phrase.js";
 import { paintPosition } from "./position.js";
 import { carried } from "./request.js";
@@ -94,12 +94,10 @@ export class Picture {
   }
 
   #verdict({ main, whole, before, asked }, unsigned) {
-    const share = (explanation) => percent(probabilities(explanation.scores)[explanation.predicted]);
     const earlier = before ?? whole;
-    const name = element("strong", { text: main.predicted, dataset: { predicted: main.predicted } });
-    byId("verdict").replaceChildren("The model says ", name, `, ${share(main)}.`);
+    byId("verdict").replaceChildren(gives(main), ...said(main, { predicted: main.predicted }), ".");
     const then = before ? "before" : `with every ${this.#unit(asked.model)}`;
-    byId("earlier").replaceChildren(...(earlier ? [element("span", { class: "tick" }), `${then}: ${earlier.predicted}, ${share(earlier)}`] : []));
+    byId("earlier").replaceChildren(...(earlier ? [element("span", { class: "tick" }), `${then}: `, ...said(earlier)] : []));
     const swatch = (value, text) => {
       const { background, ink } = shade(value, 1);
       const made = element("span", { class: "swatch", text });

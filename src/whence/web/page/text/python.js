@@ -1,5 +1,7 @@
 // The lines of Python that give the same result.
 
+import { textsOf } from "./request.js";
+
 /** @typedef {import("./store.js").State} State */
 
 const METHODS = { lrp: "LRP", sa: "SensitivityAnalysis", gi: "GradientXInput" };
@@ -16,30 +18,36 @@ export function literal(text) {
   return `"${escaped}"`;
 }
 
-/** @param {State} state @param {string} target the class in view @returns {string} */
-export function python(state, target) {
-  const texts = [state.text, ...(state.open.includes("second") && state.second.trim() ? [state.second] : [])];
+/**
+ * @param {State} state @param {string[]} [making] lines that make `pipeline`, for a model that `whence.load` does not know
+ * @returns {string}
+ */
+export function python(state, making = [`pipeline = whence.load(${literal(state.model)})`]) {
+  const texts = textsOf(state).map(([, text]) => text);
   const asked = texts.length > 1 ? `[${texts.map(literal).join(", ")}]` : literal(texts[0]);
-  const lines = [`    ${asked},`, `    target=${targetOf(state, target)},`, `    method=${methodOf(state)},`];
+  const lines = [`    ${asked},`, `    target=${targetOf(state)},`, `    method=${methodOf(state)},`];
   if (state.deleted.length) {
     lines.push(`    deleted=[${texts.map((_, n) => (n ? "[]" : `[${state.deleted.join(", ")}]`)).join(", ")}],`);
   }
+  const isImport = (line) => /^(import|from) /.test(line);
+  const found = texts.length > 1 || state.target === "all" ? "explanations" : "explanation";
   return [
     "import whence",
+    ...making.filter(isImport),
     "",
-    `pipeline = whence.load(${literal(state.model)})`,
-    `${texts.length > 1 || state.target === "all" ? "explanations" : "explanation"} = whence.explain(`,
+    ...making.filter((line) => !isImport(line)),
+    `${found} = whence.explain(`,
     "    pipeline,",
     ...lines,
     ")",
-    `print(${texts.length > 1 || state.target === "all" ? "explanations" : "explanation"})`,
+    `print(${found})`,
     "",
   ].join("\n");
 }
 
-function targetOf(state, target) {
-  if (state.versus && state.target !== "all") return `whence.contrast(${literal(target)}, ${literal(state.versus)})`;
-  return literal(state.target);
+/** "predicted" stays as it is: every text has a predicted class of its own. */
+function targetOf({ target, versus }) {
+  return versus && target !== "all" ? `whence.contrast(${literal(target)}, ${literal(versus)})` : literal(target);
 }
 
 function methodOf(state) {

@@ -35,10 +35,10 @@ export function request(state, hasEncoders) {
   };
 }
 
-/** What is asked for a document. An image shows one explanation, so it takes the one in view. @param {State} state @param {string} target in view @param {string} format */
+/** What is asked for a document: all sentences in view. An image shows one explanation, so it takes the first sentence. @param {State} state @param {string} target in view @param {string} format */
 export function document(state, target, format) {
   const isImage = format === "svg";
-  const texts = textsOf(state).filter(([part]) => part === "main" || (part === "second" && !isImage));
+  const texts = textsOf(state).filter(([part]) => part === "main" || !isImage);
   return {
     ...question(state),
     ...(isImage && state.target === "all" ? { target } : {}),

@@ -1,6 +1,6 @@
 // The scores of all classes: a bar, a score and a probability each; a click makes the class the target.
 
-import { element, percent, probabilities, signed } from "../dom.js";
+import { element, isSingle, percent, probabilities, signed } from "../dom.js";
 
 /**
  * @param {HTMLElement} box @param {import("../heatmap.js").Explanation} explanation
@@ -37,6 +37,7 @@ function fill(button, name, explanation, shares, then) {
   button.title = name === explanation.target ? "This class is explained" : `Explain ${name}`;
   button.querySelector(".score").textContent = signed(score);
   button.querySelector(".probability").textContent = percent(shares[name]);
+  button.querySelector("bdi").textContent = isSingle(explanation.scores) ? `probability of ${name}` : name;
   button.querySelector(".fill").style.width = `${100 * shares[name]}%`;
   const tick = button.querySelector(".then");
   tick.hidden = !then;

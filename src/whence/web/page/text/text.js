@@ -1,7 +1,7 @@
 // The text tab: type a sentence, see which words spoke for and against the decision. State in, everything seen out.
 
 import { ApiError, explain } from "../api.js";
-import { byId, percent, probabilities } from "../dom.js";
+import { byId } from "../dom.js";
 import { isTyping } from "../shortcuts.js";
 import { Answers } from "./answers.js";
 import { mountControls } from "./controls.js";
@@ -32,7 +32,7 @@ export function mount(_panel, given) {
   context = given;
   store = new Store({ ...usual(context.models), text: "" });
   answers = new Answers(context.models, { view: arrived, busy, problem });
-  const exported = mountExports(store, () => view, context.toast);
+  const exported = mountExports(context.models, () => view, context.toast);
   picture = new Picture(context.models, store, { toggle, replace, exported });
   curve = new DeletionCurve(store, problem);
   mountControls(store, context.models, () => view?.main.predicted);
@@ -107,10 +107,9 @@ function arrived(found) {
   isFromLink = false;
   picture.paint(view);
   curve.paint(true);
-  const { predicted, scores } = found.main;
-  const said = `${predicted}, ${percent(probabilities(scores)[predicted])}`;
-  if (said !== lastSaid) context.announce(`The model says ${said}`);
-  lastSaid = said;
+  const sentence = byId("verdict").textContent;
+  if (sentence !== lastSaid) context.announce(sentence);
+  lastSaid = sentence;
   const clicked = waiting.filter((n) => n < found.main.tokens.length);
   waiting = [];
   if (clicked.length && found.asked.text === store.state.text) clicked.forEach(toggle);
