@@ -1,9 +1,11 @@
 """The text tab in a real browser, with a real `whence serve` behind it."""
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import pytest
@@ -164,6 +166,33 @@ def test_deleting_the_most_relevant_word_follows_the_whole_text(page: Page, addr
     settled(page)
 
 
+def test_the_order_of_deletions_stays_with_its_class_and_says_so(page: Page, address: str) -> None:
+    target = asked(address)["target"]
+    expect(page.locator("#delete-next")).to_have_text("Delete the most relevant word")
+    for count in (1, 2, 3):
+        page.click("#delete-next")
+        expect(page.locator('#heatmap [aria-pressed="true"]')).to_have_count(count)
+    settled(page)
+    expect(page.locator("#delete-next")).to_have_text(f"Delete the next for {target}")
+    expect(page.locator("#curve > figcaption")).to_contain_text(f"the order is by relevance for {target}")
+    page.click("#reset")
+    expect(page.locator("#delete-next")).to_have_text("Delete the most relevant word")
+    settled(page)
+
+
+def test_the_curve_shows_what_the_model_says_now_also_off_the_curve(page: Page, address: str) -> None:
+    page.click("#delete-next")
+    page.click("#reset")
+    page.click('[data-token="7"]')
+    settled(page)
+    answer = asked(address, deleted=[[7]])
+    powers = {name: math.exp(score) for name, score in answer["scores"].items()}
+    share = 100 * powers[asked(address)["target"]] / sum(powers.values())
+    expect(page.locator("#curve .chart-legend")).to_contain_text(f"yours: 1 deleted, {share:.0f} %")
+    middle = page.locator("#curve .chart-point").evaluate("point => Number(point.getAttribute('cy'))")
+    assert middle == pytest.approx(10 + (220 - 34 - 10) * (1 - share / 100), abs=0.01)  # the chart's own margins
+
+
 def test_class_method_model_and_versus(page: Page, address: str) -> None:
     page.click('[data-class="very positive"]')
     settled(page)
@@ -198,13 +227,30 @@ def test_settings_reach_the_service(page: Page, address: str) -> None:
     page.fill("#setting-delta", "1")
     settled(page)
     assert relevance(page) == asked(address, delta=1.0)["relevance"]
-    page.fill("#setting-delta", "7")
-    settled(page)
-    expect(page.locator("#message")).to_contain_text("delta")
     page.fill("#setting-delta", "")
     settled(page)
-    expect(page.locator("#message")).to_be_empty()
     assert relevance(page) == asked(address)["relevance"]
+
+
+@pytest.mark.parametrize(("name", "wrong", "says"), [("delta", "7", "from 0 to 1"), ("epsilon", "-1", "of 0 or more")])
+def test_a_setting_that_cannot_be_is_marked_and_not_sent(page: Page, address: str, name: str, wrong: str, says: str) -> None:
+    page.click("#settings summary")
+    field = page.locator(f"#setting-{name}")
+    field.fill("0.5")
+    settled(page)
+    field.fill(wrong)
+    settled(page)
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(page.locator(f"#setting-{name}-note")).to_contain_text(f"{name} must be a number {says}")
+    expect(page.locator("#message")).to_be_empty()
+    assert relevance(page) == asked(address, **{name: 0.5})["relevance"]
+    field.press("Control+a")
+    field.press_sequentially("1e")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    field.fill("1")
+    expect(field).to_have_attribute("aria-invalid", "false")
+    settled(page)
+    assert relevance(page) == asked(address, **{name: 1.0})["relevance"]
 
 
 def test_all_classes_as_small_pictures(page: Page) -> None:
@@ -363,6 +409,28 @@ def test_an_odd_link_leaves_a_page_that_works(browser: Browser, address: str, fr
         explain(page, "a good film")
         assert page.inner_text("#heatmap .heatmap") == "a good film"
         assert page.inner_text("#message") == ""
+
+
+def test_a_link_says_what_it_asked_for_in_vain(browser: Browser, address: str) -> None:
+    state = {"text": "good", "model": "<b>x</b>", "method": "magic", "target": "joy"}
+    with visiting(browser, f"{address}/#tab=text&text={quote(json.dumps(state))}") as page:
+        settled(page)
+        note = page.locator("#link-note")
+        expect(note).to_contain_text("The link asked for the model ‘<b>x</b>’, which is not offered here; sst-bilstm is shown.")
+        expect(note).to_contain_text("the method ‘magic’, which is not offered here; LRP is shown.")
+        expect(note).to_contain_text("the class ‘joy’, which is not offered here; the predicted class is explained.")
+        assert note.locator("b").count() == 0
+        explain(page, "a good film")
+        expect(note).to_be_empty()
+
+
+def test_a_link_that_deletes_words_that_are_not_there_says_so(browser: Browser, address: str) -> None:
+    state = {"text": "a good film", "deleted": [1, 99]}
+    with visiting(browser, f"{address}/#tab=text&text={quote(json.dumps(state))}") as page:
+        expect(page.locator("#link-note")).to_contain_text("the whole text is shown")
+        settled(page)
+        assert deleted(page) == []
+        expect(page.locator("#message")).to_be_empty()
 
 
 def test_hostile_text_is_only_text(page: Page, address: str) -> None:

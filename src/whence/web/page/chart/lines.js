@@ -20,6 +20,7 @@ const MARGIN = { top: 10, right: 12, bottom: 34, left: 44 };
  * @param {(y: number) => string} [options.sayY]
  * @param {number} [options.height] in pixels
  * @param {number} [options.mark] a place on the x axis to mark with a line
+ * @param {{name: string, x: number, y: number}} [options.point] a single value that need not lie on a curve
  * @returns {HTMLElement} a figure; it draws itself again when its width changes
  */
 export function lines(options) {
@@ -28,14 +29,14 @@ export function lines(options) {
   stylesheet("../chart.css");
   const readout = html("output", { class: "chart-readout" });
   const holder = html("div", { class: "chart-plot" });
-  const figure = html("figure", { class: "chart" }, legend(chart.series), holder, readout, numbers(chart));
+  const figure = html("figure", { class: "chart" }, legend(chart), holder, readout, numbers(chart));
   const cursor = lineCursor(chart, holder, readout);
   onWidth(holder, (width) => cursor.drawn(drawLines(chart, width)));
   return figure;
 }
 
-/** One entry a curve: a stroke of its colour and its name. */
-function legend(series) {
+/** One entry a curve: a stroke of its colour and its name; and one for the single value. */
+function legend({ series, point }) {
   const entry = ({ name, tone = "plain" }) =>
     html(
       "li",
@@ -43,7 +44,8 @@ function legend(series) {
       html("span", { class: `chart-key tone-${tone}`, "aria-hidden": "true" }),
       html("span", { text: name, dir: "auto" }),
     );
-  return html("ul", { class: "chart-legend" }, ...series.map(entry));
+  const single = point ? [html("li", {}, html("span", { class: "chart-key-point", "aria-hidden": "true" }), html("span", { text: point.name, dir: "auto" }))] : [];
+  return html("ul", { class: "chart-legend" }, ...series.map(entry), ...single);
 }
 
 /** The picture and its scales for one width. */
@@ -71,6 +73,7 @@ function drawLines(chart, width) {
     const place = atX(chart.mark);
     picture.append(svg("line", { class: "chart-mark", x1: place, x2: place, y1: MARGIN.top, y2: height - MARGIN.bottom }));
   }
+  if (chart.point) picture.append(svg("circle", { class: "chart-point", cx: atX(chart.point.x), cy: atY(chart.point.y), r: 5.5 }));
   return { picture, atX, atY };
 }
 

@@ -1,11 +1,12 @@
 // The question as a sentence of menus: Explain [class] [on its own] by [method] in [model] beside [nothing]; and settings.
 
 import { byId, element } from "../dom.js";
+import { LARGEST } from "./state.js";
 
 /** @typedef {import("./store.js").Store} Store */
 
 /** Another target; a class is not explained versus itself. @param {import("./store.js").State} state @param {string} target */
-export const aimed = (state, target) => ({ target, versus: state.versus === target ? "" : state.versus });
+export const aimed = (state, target) => ({ target, versus: state.versus === target ? "" : state.versus, selection: null });
 
 /** @param {Store} store @param {any} models what the service offers @param {() => string|undefined} predicted the class in view */
 export function mountControls(store, models, predicted) {
@@ -14,7 +15,7 @@ export function mountControls(store, models, predicted) {
 
   fill(byId("method"), models.methods.map((method) => [method.name, method.label]));
   fill(byId("model"), textModels.map((model) => [model.name, model.name]));
-  for (const name of ["method", "compare"]) byId(name).addEventListener("change", (event) => store.set({ [name]: event.target.value }));
+  for (const name of ["method", "compare"]) byId(name).addEventListener("change", (event) => store.set({ [name]: event.target.value, selection: null }));
   byId("target").addEventListener("change", (event) => store.set(aimed(store.state, event.target.value)));
   byId("versus").addEventListener("change", (event) => store.set(opposed(store.state, event.target.value, predicted())));
   const readsOf = (name) => textModels.find((model) => model.name === name)?.reads;
@@ -48,7 +49,7 @@ export function mountControls(store, models, predicted) {
 /** Another class to compare with. The predicted class then stays the target: it might become the other one. */
 function opposed({ target }, versus, predicted) {
   const isClass = versus !== "" && versus !== "rest";
-  return { versus, target: isClass && target === "predicted" ? (predicted ?? target) : target };
+  return { versus, selection: null, target: isClass && target === "predicted" ? (predicted ?? target) : target };
 }
 
 /** What changes when another model is chosen: classes it does not have are let go. */
@@ -79,15 +80,25 @@ function examples(store, list) {
 function settings(store, models) {
   const defaults = models.methods.find((method) => method.name === "lrp")?.settings ?? {};
   const field = (name, label, hint) => {
-    const input = element("input", { type: "number", id: `setting-${name}`, min: "0", step: "any", placeholder: String(defaults[name] ?? "") });
+    const said = `setting-${name}-note`;
+    const input = element("input", { type: "number", id: `setting-${name}`, min: "0", step: "any", placeholder: String(defaults[name] ?? ""), "aria-describedby": said });
+    const note = element("small", { id: said, text: hint });
+    const tell = (isWrong) => {
+      input.setAttribute("aria-invalid", String(isWrong));
+      note.textContent = isWrong ? `${name} must be a number ${name === "delta" ? "from 0 to 1" : "of 0 or more"}; the last one that was is still used.` : hint;
+    };
     input.addEventListener("input", () => {
       const value = Number(input.value);
-      store.set({ [name]: input.value === "" || !Number.isFinite(value) || value < 0 ? null : value });
+      const isWrong = input.validity.badInput || !Number.isFinite(value) || value < 0 || value > LARGEST[name];
+      tell(isWrong);
+      if (!isWrong) store.set({ [name]: input.value === "" ? null : value, selection: null });
     });
     store.subscribe((state) => {
-      if (document.activeElement !== input) input.value = state[name] === null ? "" : String(state[name]);
+      if (document.activeElement === input) return;
+      if (input.getAttribute("aria-invalid") === "true") tell(false);
+      input.value = state[name] === null ? "" : String(state[name]);
     });
-    return element("div", { class: "field" }, element("label", { htmlFor: input.id, text: label }), input, element("small", { text: hint }));
+    return element("div", { class: "field" }, element("label", { htmlFor: input.id, text: label }), input, note);
   };
   byId("settings-body").append(
     field("epsilon", "epsilon, the stabiliser", "keeps denominators away from zero; larger values calm small contributions"),

@@ -1,23 +1,28 @@
 // Deleting the most relevant words one after the other, as in the paper, beside deleting words at random.
 
-import { byId, element, percent } from "../dom.js";
+import { byId, element, percent, probabilities } from "../dom.js";
 import { deletion, retrying } from "../api.js";
 import { lines } from "../chart.js";
+import { goal } from "../heatmap.js";
 import { question } from "./request.js";
 
 /** @typedef {import("./store.js").Store} Store */
+/** @typedef {import("./answers.js").View} View */
 /** @typedef {{target: string, order: number[], probability: number[], random: {mean: number[], low: number[], high: number[], orders: number}}} Curve */
 
 const STEPS = 40; // deletions that are drawn; more of a long text cost seconds and show little
 
 export class DeletionCurve {
-  /** @param {Store} store @param {(error: Error) => void} onProblem */
-  constructor(store, onProblem) {
+  /** @param {Store} store @param {(error: Error) => void} onProblem @param {(model: string) => string} unitOf what a token of a model is called */
+  constructor(store, onProblem, unitOf) {
     this.store = store;
+    this.unitOf = unitOf;
     this.onProblem = onProblem;
     this.key = "";
     /** @type {Promise<Curve>|null} */
     this.curve = null;
+    /** @type {{key: string, target: string}|null} the class that the order is for, once it is known */
+    this.pinned = null;
     this.controller = new AbortController();
     this.queue = Promise.resolve();
     byId("delete-next").addEventListener("click", () => this.next());
@@ -41,19 +46,34 @@ export class DeletionCurve {
     }
   }
 
+  /** The order stays that of the class explained first, also when the prediction changes; the button says so. */
+  #name() {
+    const { deleted, open, model } = this.store.state;
+    const isPinned = deleted.length > 0 && open.includes("curve") && this.pinned?.key === this.#key();
+    byId("delete-next").textContent = isPinned ? `Delete the next for ${this.#goal(this.pinned.target)}` : `Delete the most relevant ${this.unitOf(model)}`;
+  }
+
+  #goal(target) {
+    return goal({ target, versus: this.#question().versus });
+  }
+
   /**
-   * Draw the curve that belongs to what is seen; the mark is at the number of deleted words.
-   * @param {boolean} isAnswered whether the text has been explained; only then is a new curve asked for
+   * Draw the curve that belongs to what is seen; a point shows what the model says now.
+   * @param {View|null} view @param {boolean} isAnswered whether the text has been explained; only then is a new curve asked for
    */
-  async paint(isAnswered) {
+  async paint(view, isAnswered) {
     const { state } = this.store;
+    this.#name();
     const box = byId("curve");
     if (!state.open.includes("curve") || !state.text.trim()) return void (box.hidden = true);
     if (!isAnswered && this.key !== this.#key()) return;
     try {
       const key = this.#key();
       const curve = await this.#ask();
-      if (key === this.#key()) draw(box, curve, this.store.state.deleted.length);
+      if (key !== this.#key()) return;
+      this.pinned = { key, target: curve.target };
+      this.#name();
+      if (view && isSeen(view, this.store.state)) draw(box, curve, { goal: this.#goal(curve.target), ...now(view, curve) });
     } catch (error) {
       box.hidden = true;
       if (error.name !== "AbortError") this.onProblem(error);
@@ -87,14 +107,20 @@ export class DeletionCurve {
   }
 }
 
-/** @param {HTMLElement} box @param {Curve} curve @param {number} count deleted so far */
-function draw(box, { target, probability, random }, count) {
-  const drawn = JSON.stringify([probability, random, count]);
+/** Whether a view shows the deletions of the state; if not, its answer is on the way. @param {View} view @param {import("./store.js").State} state */
+const isSeen = ({ asked }, { text, model, deleted }) => JSON.stringify([asked.text, asked.model, asked.deleted]) === JSON.stringify([text, model, deleted]);
+
+/** How many words are deleted, whichever they are, and what the target's probability is then. @param {View} view @param {Curve} curve */
+const now = ({ asked, main }, { target }) => ({ count: asked.deleted.length, share: probabilities(main.scores)[target] });
+
+/** @param {HTMLElement} box @param {Curve} curve @param {{goal: string, count: number, share: number}} seen */
+function draw(box, { target, probability, random }, { goal: ordered, count, share }) {
+  const drawn = JSON.stringify([target, ordered, probability, random, count, share]);
   box.hidden = false;
   if (box.drawn === drawn) return;
   box.drawn = drawn;
   box.replaceChildren(
-    element("figcaption", {}, `Probability of ${target} after each deletion`),
+    element("figcaption", {}, `Probability of ${target} after each deletion; the order is by relevance for ${ordered} in the whole text`),
     lines({
       label: `Probability of ${target} after so many deletions, the most relevant first and at random`,
       series: [
@@ -104,7 +130,7 @@ function draw(box, { target, probability, random }, count) {
       xLabel: "deletions",
       yRange: [0, 1],
       sayY: percent,
-      mark: Math.min(count, probability.length - 1),
+      ...(count < probability.length ? { point: { name: `yours: ${count} deleted, ${percent(share)}`, x: count, y: share } } : {}),
       height: 220,
     }),
   );

@@ -11,7 +11,7 @@ import { PhraseCard } from "./phrase.js";
 import { paintPosition } from "./position.js";
 import { carried } from "./request.js";
 import { paintScores } from "./scores.js";
-import { PARTS } from "./state.js";
+import { PARTS, unitOf } from "./state.js";
 import { mountTip, refreshTip } from "./tip.js";
 
 /** @typedef {import("./answers.js").View} View */
@@ -45,7 +45,6 @@ export class Picture {
     this.#rest(view, unsigned);
     const unit = this.#unit(view.asked.model);
     byId("delete-next").disabled = state.deleted.length >= view.main.tokens.length;
-    byId("delete-next").textContent = `Delete the most relevant ${unit}`;
     byId("hint").textContent = `Click a ${unit} to delete it, double-click to replace it, drag over several to weigh a phrase.`;
     refreshTip();
     return undefined;
@@ -164,9 +163,8 @@ export class Picture {
     });
   }
 
-  /** What a token of a model is called. @param {string} name */
   #unit(name) {
-    return this.models.models.find((model) => model.name === name)?.reads === "characters" ? "character" : "word";
+    return unitOf(this.models, name);
   }
 
   #method(name) {

@@ -9,7 +9,7 @@ import { DeletionCurve } from "./curve.js";
 import { mountExports } from "./exports.js";
 import { Picture } from "./picture.js";
 import { carried, question } from "./request.js";
-import { fromPlain, toPlain, usual } from "./state.js";
+import { fromPlain, toPlain, unitOf, unmet, usual } from "./state.js";
 import { Store } from "./store.js";
 
 /** @type {Store} */
@@ -34,7 +34,7 @@ export function mount(_panel, given) {
   answers = new Answers(context.models, { view: arrived, busy, problem });
   const exported = mountExports(context.models, () => view, context.toast);
   picture = new Picture(context.models, store, { toggle, replace, exported });
-  curve = new DeletionCurve(store, problem);
+  curve = new DeletionCurve(store, problem, (model) => unitOf(context.models, model));
   mountControls(store, context.models, () => view?.main.predicted);
   listen();
   store.subscribe(changed);
@@ -46,7 +46,9 @@ export const state = () => toPlain(store.state, context.models);
 /** From a link. @param {object} plain */
 export function restore(plain) {
   isFromLink = true;
-  store.replace(fromPlain(plain, context.models));
+  const found = fromPlain(plain, context.models);
+  store.replace(found);
+  byId("link-note").textContent = unmet(plain, found, context.models).join(" ");
 }
 
 function listen() {
@@ -92,8 +94,9 @@ function changed(now, old) {
     const isTyping = store.lastKind === "typing" && now.text !== old.text;
     answers.ask(now, isTyping || now.second !== old.second);
   }
+  if (!isFromLink) byId("link-note").textContent = "";
   picture.paint(view);
-  curve.paint(false);
+  curve.paint(view, false);
 }
 
 /** Whether anything changed that the service must answer; a selection is shown without asking. */
@@ -106,7 +109,7 @@ function arrived(found) {
   view = found;
   isFromLink = false;
   picture.paint(view);
-  curve.paint(true);
+  curve.paint(view, true);
   const sentence = byId("verdict").textContent;
   if (sentence !== lastSaid) context.announce(sentence);
   lastSaid = sentence;
@@ -122,7 +125,7 @@ function busy(is) {
 /** @param {Error|null} error */
 function problem(error) {
   if (error?.name === "AbortError") return;
-  if (error?.status === 422 && isFromLink) return mended();
+  if (error?.status === 422 && isFromLink) return mended(error.message);
   if (error && !(error instanceof ApiError)) console.warn(error);
   const sentence = error instanceof ApiError ? error.message : "Something went wrong in the page. Reload it to try again.";
   byId("message").textContent = error ? sentence : "";
@@ -131,10 +134,12 @@ function problem(error) {
   if (error) waiting = [];
 }
 
-/** A link may ask for what cannot be, such as the deletion of a word that is not there: keep the text, let go of the rest. */
-function mended() {
+/** A link may ask for what cannot be, such as the deletion of a word that is not there: keep the text, let go of the rest. @param {string} reason */
+function mended(reason) {
   isFromLink = false;
+  const note = byId("link-note").textContent;
   store.set({ deleted: [], before: null, selection: null, versus: "", epsilon: null, delta: null, second: "" });
+  byId("link-note").textContent = `${note} The link asked for something that this text does not have (${reason}); the whole text is shown.`.trim();
 }
 
 /** Delete a word or bring it back. A click on a text that is not explained yet waits for it. @param {number} n */
