@@ -174,7 +174,7 @@ def test_the_order_of_deletions_stays_with_its_class_and_says_so(page: Page, add
         expect(page.locator('#heatmap [aria-pressed="true"]')).to_have_count(count)
     settled(page)
     expect(page.locator("#delete-next")).to_have_text(f"Delete the next for {target}")
-    expect(page.locator("#curve > figcaption")).to_contain_text(f"the order is by relevance for {target}")
+    expect(page.locator("#curve > figcaption")).to_contain_text(f"The order is by relevance for {target}")
     page.click("#reset")
     expect(page.locator("#delete-next")).to_have_text("Delete the most relevant word")
     settled(page)
@@ -313,7 +313,7 @@ def test_a_phrase_is_weighed_as_a_whole(page: Page, address: str) -> None:
     page.click('[data-token="1"]')
     page.click('[data-token="1"]')
     page.locator('[data-token="2"]').click(modifiers=["Shift"])
-    expect(page.locator(".card .effects")).to_contain_text("interaction")
+    expect(page.locator(".card .effects")).to_contain_text("Deleting the phrase changes the score of")
     answer = asked(address)
     expect(page.locator(".card")).to_contain_text(f"{abs(answer['relevance'][1] + answer['relevance'][2]):.2f}")
     target = answer["target"]

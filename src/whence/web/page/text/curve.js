@@ -120,7 +120,7 @@ function draw(box, { target, probability, random }, { goal: ordered, count, shar
   if (box.drawn === drawn) return;
   box.drawn = drawn;
   box.replaceChildren(
-    element("figcaption", {}, `Probability of ${target} after each deletion; the order is by relevance for ${ordered} in the whole text`),
+    element("figcaption", {}, `Probability of ${target} after each deletion`, element("small", { text: `The order is by relevance for ${ordered} in the whole text.` })),
     lines({
       label: `Probability of ${target} after so many deletions, the most relevant first and at random`,
       series: [

@@ -3,6 +3,8 @@
 import { element } from "../dom.js";
 import { hide } from "./tip.js";
 
+const HOLD = 500; // milliseconds
+
 /**
  * @typedef {object} Doings
  * @property {(token: number) => void} toggle delete a word or bring it back
@@ -16,6 +18,7 @@ import { hide } from "./tip.js";
 export function mountGestures(box, doings) {
   let anchor = 0;
   drag(box, doings, (n) => (anchor = n));
+  hold(box, (n) => edit(box, n, doings));
   box.addEventListener("extend", (event) => {
     const { from, to } = event.detail;
     const held = box.options.selection;
@@ -41,6 +44,30 @@ export function mountGestures(box, doings) {
       doings.toggle(n);
     }
   };
+}
+
+/** A finger that rests on a word replaces it; the click that ends it then does nothing. */
+function hold(box, replace) {
+  let timer = 0;
+  let isHeld = false;
+  const stop = () => clearTimeout(timer);
+  box.addEventListener("pointerdown", (event) => {
+    isHeld = false;
+    const token = event.target.closest?.("[data-token]");
+    if (event.pointerType !== "touch" || !token) return;
+    stop();
+    timer = setTimeout(() => {
+      isHeld = true;
+      replace(Number(token.dataset.token));
+    }, HOLD);
+  });
+  for (const end of ["pointerup", "pointercancel", "pointermove"]) box.addEventListener(end, stop);
+  box.addEventListener("contextmenu", (event) => event.pointerType === "touch" && event.preventDefault());
+  box.addEventListener("click", (event) => {
+    if (!isHeld) return;
+    isHeld = false;
+    event.stopImmediatePropagation();
+  }, { capture: true });
 }
 
 /** Dragging from one word to another selects what lies between. */

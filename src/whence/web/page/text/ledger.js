@@ -7,19 +7,22 @@ import { goal } from "../heatmap.js";
 
 const LEAST = 0.005; // what is shown as 0.00 is not counted
 const KINDS = [
-  [/bias/, "biases", "said before any word is read"],
+  [/bias/, "biases", "what the layers add by themselves, weighted by this text"],
   [/stabiliser/, "stabiliser", "what epsilon kept"],
   [/initial/, "initial states", "where the recurrent layers start"],
 ];
 
 /** The amounts that add up to the score. @param {Explanation} explanation @param {string} [unit] what a token is called @returns {{name: string, note: string, value: number}[]} */
-export function amounts({ relevance, absorbed = {}, tokens }, unit = "word") {
+export function amounts({ relevance, absorbed = {}, tokens, deleted = [] }, unit = "word") {
   const sum = (values) => values.reduce((total, value) => total + value, 0);
-  const count = (values) => `${values.filter((value) => Math.abs(value) >= LEAST).length} of ${tokens.length}`;
+  const count = (values) => values.filter((value) => Math.abs(value) >= LEAST).length;
   const [speaking, against] = [relevance.filter((value) => value > 0), relevance.filter((value) => value < 0)];
+  const all = tokens.length - deleted.length;
+  const silent = all - count(speaking) - count(against);
+  const neither = silent > 0 ? `; ${silent} ${silent === 1 ? "says" : "say"} nothing` : "";
   const rows = [
-    { name: `${unit}s for`, note: count(speaking), value: sum(speaking) },
-    { name: `${unit}s against`, note: count(against), value: sum(against) },
+    { name: `${unit}s for`, note: `${count(speaking)} of ${all}`, value: sum(speaking) },
+    { name: `${unit}s against`, note: `${count(against)} of ${all}${neither}`, value: sum(against) },
   ];
   const groups = new Map();
   for (const [layer, value] of Object.entries(absorbed)) {
@@ -31,17 +34,31 @@ export function amounts({ relevance, absorbed = {}, tokens }, unit = "word") {
   return [...rows, ...groups.values()];
 }
 
+/**
+ * The amounts in hundredths so that they add up to the rounded total: what rounding loses goes to the amounts it changed most.
+ * @param {number[]} values @param {number} total @returns {number[]}
+ */
+export function adding(values, total) {
+  const hundredths = values.map((value) => Math.round(100 * value));
+  const missing = Math.round(100 * total) - hundredths.reduce((sum, value) => sum + value, 0);
+  const lost = (n) => Math.sign(missing) * (100 * values[n] - hundredths[n]);
+  const order = values.map((_, n) => n).sort((a, b) => lost(b) - lost(a));
+  for (const n of order.slice(0, Math.abs(missing))) hundredths[n] += Math.sign(missing);
+  return hundredths.map((value) => value / 100);
+}
+
 /** @param {HTMLElement} box @param {Explanation} explanation @param {{unsigned: boolean, label: string, unit: string}} method */
 export function paintLedger(box, explanation, { unsigned, label, unit }) {
   const rows = amounts(explanation, unit);
   const sum = rows.reduce((total, { value }) => total + value, 0);
   box.dataset.sum = String(sum);
+  box.classList.toggle("is-plain", unsigned);
   if (unsigned) {
     box.replaceChildren(element("p", { class: "note", text: `${label} says how much each ${unit} matters, not how the score of ${goal(explanation)} (${signed(explanation.score)}) adds up.` }));
     return;
   }
   const gap = explanation.score - sum;
-  if (Math.abs(gap) > 0.005 * Math.max(1, Math.abs(explanation.score))) {
+  if (Math.abs(gap) >= LEAST) {
     rows.push({ name: "not accounted for", note: `${label} need not add up to the score`, value: gap });
   }
   draw(box, rows, { name: "score", note: goal(explanation), value: explanation.score });
@@ -49,8 +66,9 @@ export function paintLedger(box, explanation, { unsigned, label, unit }) {
 
 function draw(box, rows, total) {
   let at = 0;
-  const steps = rows.map((row) => ({ ...row, from: at, to: (at += row.value) }));
-  steps.push({ ...total, from: 0, to: total.value, isTotal: true });
+  const shown = adding(rows.map(({ value }) => value), total.value);
+  const steps = rows.map((row, n) => ({ ...row, shown: shown[n], from: at, to: (at += row.value) }));
+  steps.push({ ...total, shown: total.value, from: 0, to: total.value, isTotal: true });
   const ends = steps.flatMap(({ from, to }) => [from, to]);
   const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)];
   const place = (value) => (high > low ? (100 * (value - low)) / (high - low) : 0);
@@ -67,12 +85,12 @@ const line = () =>
     element("dd", { class: "amount" }),
     element("dd", { class: "track", "aria-hidden": "true" }, element("span", { class: "zero" }), element("span", { class: "step" })));
 
-function fill(row, { name, note, value, from, to, isTotal }, place) {
+function fill(row, { name, note, value, shown, from, to, isTotal }, place) {
   row.classList.toggle("total", Boolean(isTotal));
   row.classList.toggle("is-against", value < 0);
   row.querySelector(".name").textContent = name;
   row.querySelector("small").textContent = note;
-  row.querySelector(".amount").textContent = signed(value);
+  row.querySelector(".amount").textContent = signed(shown);
   row.querySelector(".zero").style.left = `${place(0)}%`;
   const step = row.querySelector(".step");
   step.style.left = `${place(Math.min(from, to))}%`;

@@ -1,10 +1,29 @@
 // What stands beside the sentence: the text before a replacement, another method or model, all classes, another sentence.
 
 import { element, isSingle, percent, probabilities, signed } from "../dom.js";
+import { shade } from "../colour.js";
 import { goal, heatmap, largestOf, paint } from "../heatmap.js";
 
 /** @typedef {import("./answers.js").View} View */
 /** @typedef {import("../heatmap.js").Explanation} Explanation */
+
+/** What the colours of a heatmap mean. @param {Explanation} explanation @param {{unsigned: boolean, label: string}} method */
+export function legend(explanation, { unsigned, label }) {
+  const about = goal(explanation);
+  const marks = unsigned ? [swatch(1, "matters"), ` for ${about}`] : [swatch(1, "for"), " ", swatch(-1, "against"), ` ${about}`];
+  const notes = [`full colour at ${unsigned ? "" : "±"}${largestOf(explanation).toFixed(2)}`];
+  if (explanation.unknown?.some(Boolean)) notes.push("dotted: not in the vocabulary");
+  if (unsigned) notes.push(`${label} does not tell for from against`);
+  return [...marks, ` · ${notes.join(" · ")}`];
+}
+
+function swatch(value, text) {
+  const { background, ink } = shade(value, 1);
+  const made = element("span", { class: "swatch", text });
+  made.style.backgroundColor = background;
+  made.style.color = ink;
+  return made;
+}
 
 /** "negative, 67 %" as a heading; "negative 67 %" where it is the only class. @param {Explanation} explanation @param {Record<string, string>} [dataset] */
 export function said({ scores, predicted }, dataset = {}) {
@@ -34,9 +53,9 @@ export function paintBefore(box, view, { unsigned, onClose }) {
 /**
  * The same sentence by another method or model, with the same words deleted.
  * @param {HTMLElement} box @param {View} view
- * @param {{title: string, unsigned: boolean, onToken: (tokens: number, event: Event) => void, deleted: number[], mounted: (map: HTMLElement) => void}} options
+ * @param {{title: string, label: string, unsigned: boolean, onToken: (tokens: number, event: Event) => void, deleted: number[], mounted: (map: HTMLElement) => void}} options
  */
-export function paintOther(box, view, { title, unsigned, onToken, deleted, mounted }) {
+export function paintOther(box, view, { title, label, unsigned, onToken, deleted, mounted }) {
   if (!view.other) {
     box.map = null;
     const problem = view.otherProblem ? [element("p", { class: "message", role: "status", text: view.otherProblem.message })] : [];
@@ -47,9 +66,11 @@ export function paintOther(box, view, { title, unsigned, onToken, deleted, mount
   else {
     box.map = heatmap(view.other, options);
     box.head = element("p", { class: "verdict" });
+    box.legend = element("p", { class: "legend" });
     mounted(box.map);
-    box.replaceChildren(element("div", { class: "beside" }, box.head, box.map));
+    box.replaceChildren(element("div", { class: "beside" }, box.head, box.map, box.legend));
   }
+  box.legend.replaceChildren(...legend(view.other, { unsigned, label }));
   return box.head.replaceChildren(`By ${title}: `, ...said(view.other), `. Explained: ${goal(view.other)}, ${signed(view.other.score)}.`);
 }
 

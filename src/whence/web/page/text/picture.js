@@ -1,12 +1,12 @@
 // Everything that is seen of a view: the sentence, what the model says, scores, ledger, and what stands beside them.
 
 import { byId, element } from "../dom.js";
-import { goal, heatmap, largestOf, paint } from "../heatmap.js";
-import { shade, theme } from "../colour.js";
+import { heatmap, paint } from "../heatmap.js";
+import { theme } from "../colour.js";
 import { aimed } from "./controls.js";
 import { mountGestures } from "./gestures.js";
 import { paintLedger } from "./ledger.js";
-import { gives, paintBefore, paintClasses, paintOther, paintSecond, said } from "./others.js";
+import { gives, legend, paintBefore, paintClasses, paintOther, paintSecond, said } from "./others.js";
 import { PhraseCard } from "./phrase.js";
 import { paintPosition } from "./position.js";
 import { carried } from "./request.js";
@@ -45,7 +45,9 @@ export class Picture {
     this.#rest(view, unsigned);
     const unit = this.#unit(view.asked.model);
     byId("delete-next").disabled = state.deleted.length >= view.main.tokens.length;
-    byId("hint").textContent = `Click a ${unit} to delete it, double-click to replace it, drag over several to weigh a phrase.`;
+    byId("hint").textContent = matchMedia("(pointer: coarse)").matches
+      ? `Tap a ${unit} to delete it, tap and hold to replace it.`
+      : `Click a ${unit} to delete it, double-click to replace it, drag over several to weigh a phrase.`;
     refreshTip();
     return undefined;
   }
@@ -63,7 +65,7 @@ export class Picture {
     paintBefore(byId("before"), view, { unsigned, onClose: () => this.store.set({ before: null }, "hide") });
     paintClasses(byId("classes"), view, { unsigned, deleted: view.asked.deleted, onClass: (name) => this.store.set(aimed(this.store.state, name)) });
     paintSecond(byId("second-body"), view, { unsigned, onSwap: () => this.#swap() });
-    if (open.includes("position")) paintPosition(byId("position-body"), view.main);
+    if (open.includes("position")) paintPosition(byId("position-body"), view.main, this.#unit(view.asked.model));
     this.doings.exported.paint(view);
   }
 
@@ -74,7 +76,7 @@ export class Picture {
       this.click = this.#handle(this.map, (n) => [n]);
       byId("heatmap").prepend(this.map);
     } else paint(this.map, view.main, options);
-    this.card.paint(state, view.main, this.map.tokens);
+    this.card.paint(state, view.main, this.map.tokens, this.#unit(view.asked.model));
   }
 
   /** Gestures and notes for a heatmap. `own` gives the tokens of the sentence for one of the heatmap's, which may be cut another way. */
@@ -97,19 +99,7 @@ export class Picture {
     byId("verdict").replaceChildren(gives(main), ...said(main, { predicted: main.predicted }), ".");
     const then = before ? "before" : `with every ${this.#unit(asked.model)}`;
     byId("earlier").replaceChildren(...(earlier ? [element("span", { class: "tick" }), `${then}: `, ...said(earlier)] : []));
-    const swatch = (value, text) => {
-      const { background, ink } = shade(value, 1);
-      const made = element("span", { class: "swatch", text });
-      made.style.backgroundColor = background;
-      made.style.color = ink;
-      return made;
-    };
-    const largest = largestOf(main);
-    const marks = unsigned ? [swatch(1, "matters"), ` for ${goal(main)}`] : [swatch(1, "for"), " ", swatch(-1, "against"), ` ${goal(main)}`];
-    const notes = [`full colour at ${unsigned ? "" : "±"}${largest.toFixed(2)}`];
-    if (main.unknown?.some(Boolean)) notes.push("dotted: not in the vocabulary");
-    if (unsigned) notes.push(`${this.#method(asked.method).label} does not tell for from against`);
-    byId("legend").replaceChildren(...marks, ` · ${notes.join(" · ")}`);
+    byId("legend").replaceChildren(...legend(main, { unsigned, label: this.#method(asked.method)?.label ?? asked.method }));
   }
 
   #other(view) {
@@ -120,6 +110,7 @@ export class Picture {
     const other = byId("other");
     paintOther(other, view, {
       title,
+      label: this.#method(method)?.label ?? method,
       unsigned: this.#method(method)?.is_signed === false,
       deleted: view.other && view.asked.text === state.text ? carried(state.deleted, view.main.spans, view.other.spans) : (view.otherDeleted ?? []),
       onToken: (n, event) => other.click(n, event),

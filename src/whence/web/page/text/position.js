@@ -7,27 +7,28 @@ import { element, signed, visible } from "../dom.js";
 const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = 96;
 const WIDEST = 5.5; // rem per word
-const NAMED = 24; // words that still have room for their names
+const LEVEL = 12; // words whose names fit side by side; more names are turned
+const NAMED = 60; // words that have room for their names at all
 
-/** @param {HTMLElement} box @param {Explanation} explanation */
-export function paintPosition(box, explanation) {
+/** @param {HTMLElement} box @param {Explanation} explanation @param {string} unit what a token is called */
+export function paintPosition(box, explanation, unit) {
   const { relevance, encoders } = explanation;
-  const charts = [[encoders?.length === 2 ? "Both directions together" : "Relevance of every word", relevance]];
+  const charts = [[encoders?.length === 2 ? "Both directions together" : `Relevance of every ${unit}`, relevance]];
   if (encoders?.length === 2) charts.push(["Read from left to right", encoders[0]], ["Read from right to left", encoders[1]]);
   const largest = Math.max(0, ...charts.flatMap(([, values]) => values.map(Math.abs)));
   box.replaceChildren(
     ...charts.map(([name, values]) => chart(name, values, largest, explanation)),
-    names(explanation) ?? "",
-    element("p", { class: "note", text: says(explanation) }),
+    names(explanation) ?? element("p", { class: "position-hint", text: `Point at a bar to see its ${unit}.` }),
+    element("p", { class: "note", text: says(explanation, unit) }),
   );
 }
 
 /** The finding in one sentence. */
-function says({ relevance, encoders }) {
+function says({ relevance, encoders }, unit) {
   const half = Math.ceil(relevance.length / 2);
   const amount = (values) => values.reduce((total, value) => total + Math.abs(value), 0);
   const all = amount(relevance);
-  if (!all) return "No word has any relevance.";
+  if (!all) return `No ${unit} has any relevance.`;
   const first = `The first half of the text holds ${Math.round((100 * amount(relevance.slice(0, half))) / all)} % of the relevance`;
   if (encoders?.length !== 2) return `${first} (signs left aside).`;
   const [left, right] = encoders.map(amount);
@@ -50,11 +51,13 @@ function chart(name, values, largest, { tokens }) {
 /** The words below the bars, where there is room for them. */
 function names({ tokens }) {
   if (tokens.length > NAMED) return null;
-  const row = element("div", { class: "position-names", "aria-hidden": "true" }, ...tokens.map((token) => element("bdi", { text: visible(token) })));
+  const turned = tokens.length > LEVEL ? " is-turned" : "";
+  const row = element("div", { class: `position-names${turned}`, "aria-hidden": "true" }, ...tokens.map((token) => element("bdi", { text: visible(token), title: visible(token) })));
   row.style.maxWidth = `${Math.max(18, WIDEST * tokens.length)}rem`;
   return row;
 }
 
+/** A bar and a column over its whole height, so that a small one can be pointed at. */
 function bar(value, n, largest, token) {
   const height = largest ? (Math.abs(value) / largest) * (HEIGHT / 2) : 0;
   const made = document.createElementNS(SVG, "rect");
@@ -62,6 +65,9 @@ function bar(value, n, largest, token) {
   for (const [key, each] of Object.entries(set)) made.setAttribute(key, String(each));
   const title = document.createElementNS(SVG, "title");
   title.textContent = `${visible(token)} ${signed(value)}`;
-  made.append(title);
-  return made;
+  const column = document.createElementNS(SVG, "rect");
+  for (const [key, each] of Object.entries({ x: n, width: 1, y: 0, height: HEIGHT, class: "column" })) column.setAttribute(key, String(each));
+  const group = document.createElementNS(SVG, "g");
+  group.append(title, made, column);
+  return group;
 }

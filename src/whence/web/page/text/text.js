@@ -68,9 +68,9 @@ function listen() {
 }
 
 function key(event) {
-  if (event.target instanceof HTMLElement && event.target.matches("textarea, input")) return;
   const name = event.key.toLowerCase();
   if (name === "escape" && store.state.selection) store.set({ selection: null });
+  if (event.target instanceof HTMLElement && event.target.matches("textarea, input")) return;
   if ((event.ctrlKey || event.metaKey) && (name === "z" || name === "y")) {
     event.preventDefault();
     if (name === "y" || event.shiftKey) store.redo();

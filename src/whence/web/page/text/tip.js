@@ -37,15 +37,18 @@ function show(box, token) {
   const { number, says, note } = meaning(box.explanation, n, { isDeleted, unsigned: box.options.unsigned });
   tip.replaceChildren(element("b", { text: number }), ` ${[says, note].filter(Boolean).join(", ")}`);
   tip.hidden = false;
-  place(token);
+  place(token, box);
 }
 
-/** Above the word, inside the window. */
-function place(token) {
+/** Above the word, or below it where it would cover the line over the text; inside the margins of the page. */
+function place(token, box) {
   const rect = token.getClientRects()[0] ?? token.getBoundingClientRect();
   const { width, height } = tip.getBoundingClientRect();
-  const left = Math.max(8, Math.min(rect.left + rect.width / 2 - width / 2, document.documentElement.clientWidth - width - 8));
+  const margins = box.parentElement.getBoundingClientRect();
+  const left = Math.max(margins.left, Math.min(rect.left + rect.width / 2 - width / 2, margins.right - width));
+  const headline = box.closest(".sentence, .beside")?.querySelector(".verdict");
+  const free = Math.max(4, headline?.getBoundingClientRect().bottom ?? 0);
   const above = rect.top - height - 8;
   tip.style.left = `${left}px`;
-  tip.style.top = `${above > 4 ? above : rect.bottom + 8}px`;
+  tip.style.top = `${above > free ? above : rect.bottom + 8}px`;
 }
