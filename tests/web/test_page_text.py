@@ -325,6 +325,57 @@ def test_a_phrase_is_weighed_as_a_whole(page: Page, address: str) -> None:
     settled(page)
 
 
+def box(page: Page, place: str) -> dict[str, float]:
+    found = page.locator(place).bounding_box()
+    assert found is not None
+    return {**found, "bottom": found["y"] + found["height"], "right": found["x"] + found["width"]}
+
+
+def test_the_phrase_covers_nothing_and_lets_go(page: Page) -> None:
+    page.select_option("#compare", "method:gi")
+    settled(page)
+    for let_go in (
+        lambda: page.press("#text", "Escape"),
+        lambda: page.select_option("#method", "sa"),
+        lambda: page.click('[data-class="very positive"]'),
+        lambda: page.select_option("#versus", "rest"),
+    ):
+        page.locator('[data-token="2"]').first.click(modifiers=["Shift"])
+        expect(page.locator(".card")).to_be_visible()
+        assert box(page, ".card")["y"] >= box(page, "#heatmap .heatmap")["bottom"]
+        assert box(page, ".card")["bottom"] <= box(page, "#legend")["y"]
+        let_go()
+        expect(page.locator(".card")).to_be_hidden()
+        settled(page)
+
+
+def test_a_note_stays_off_the_headline_and_inside_the_margins(page: Page) -> None:
+    page.hover('[data-token="0"]')
+    note = box(page, "[role=tooltip]")
+    assert note["y"] >= box(page, "#verdict")["bottom"]
+    assert note["x"] >= box(page, "#heatmap")["x"]
+
+
+def test_a_finger_taps_to_delete_and_holds_to_replace(browser: Browser, address: str) -> None:
+    with visiting(browser, address, viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True) as page:
+        explain(page, TEXT)
+        expect(page.locator("#hint")).to_have_text("Tap a word to delete it, tap and hold to replace it.")
+        place = box(page, '[data-token="1"]')
+        point = {"x": place["x"] + 8, "y": place["y"] + 12}
+        touch = page.context.new_cdp_session(page)
+        touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [point]})
+        expect(page.locator("#heatmap input")).to_be_focused()
+        touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        page.fill("#heatmap input", "sad")
+        page.keyboard.press("Enter")
+        settled(page)
+        assert page.input_value("#text") == TEXT.replace("funny", "sad")
+        assert deleted(page) == []
+        page.tap('[data-token="0"]')
+        settled(page)
+        assert deleted(page) == [0]
+
+
 def test_dragging_selects_and_deletes_nothing(page: Page) -> None:
     start, end = (page.locator(f'[data-token="{n}"]').bounding_box() for n in (0, 2))
     assert start is not None and end is not None
@@ -342,6 +393,44 @@ def test_the_ledger_adds_up_for_every_class(page: Page) -> None:
         settled(page)
         total = float(page.get_attribute("#ledger", "data-sum") or "nan")
         assert total == pytest.approx(scores(page)[name], abs=1e-5)  # float32 sums in the model
+
+
+def test_the_ledger_adds_up_as_it_is_shown(page: Page) -> None:
+    for text in (TEXT, "The cast is great, but the story never quite comes together.", "a good film"):
+        explain(page, text)
+        for name in scores(page):
+            page.select_option("#target", str(name))
+            settled(page)
+            shown = page.locator("#ledger .amount").all_inner_texts()
+            *parts, total = (round(100 * float(amount.replace("−", "-"))) for amount in shown)
+            assert sum(parts) == total, (text, name, shown)
+
+
+def test_the_ledger_counts_every_word(page: Page) -> None:
+    page.select_option("#model", "sst-char-gru")
+    settled(page)
+    values = relevance(page)
+    for_it, against = (sum(sign * value >= 0.005 for value in values) for sign in (1, -1))
+    silent = len(values) - for_it - against
+    assert silent > 1
+    expect(page.locator("#ledger .line").nth(0)).to_contain_text(f"characters for{for_it} of {len(values)}")
+    expect(page.locator("#ledger .line").nth(1)).to_contain_text(f"{against} of {len(values)}; {silent} say nothing")
+
+
+def test_a_method_without_a_ledger_leaves_no_hole(page: Page) -> None:
+    page.select_option("#method", "sa")
+    settled(page)
+    box = page.locator("#ledger").bounding_box()
+    assert box is not None and box["height"] < 80
+
+
+@pytest.mark.parametrize(("count", "names"), [(5, 5), (40, 40), (70, 0)])
+def test_words_are_named_under_their_bars(page: Page, count: int, names: int) -> None:
+    explain(page, "good " * count)
+    page.click("#position summary")
+    settled(page)
+    expect(page.locator(".position-names bdi")).to_have_count(names)
+    expect(page.locator(".position-hint")).to_have_count(0 if names else 1)
 
 
 def test_reading_directions_are_shown_on_demand(page: Page) -> None:

@@ -4,6 +4,7 @@ import { element } from "../dom.js";
 import { hide } from "./tip.js";
 
 const HOLD = 500; // milliseconds
+const STILL = 10; // pixels that a resting finger may move
 
 /**
  * @typedef {object} Doings
@@ -50,18 +51,21 @@ export function mountGestures(box, doings) {
 function hold(box, replace) {
   let timer = 0;
   let isHeld = false;
+  let start = { x: 0, y: 0 };
   const stop = () => clearTimeout(timer);
   box.addEventListener("pointerdown", (event) => {
     isHeld = false;
     const token = event.target.closest?.("[data-token]");
     if (event.pointerType !== "touch" || !token) return;
     stop();
+    start = { x: event.clientX, y: event.clientY };
     timer = setTimeout(() => {
       isHeld = true;
       replace(Number(token.dataset.token));
     }, HOLD);
   });
-  for (const end of ["pointerup", "pointercancel", "pointermove"]) box.addEventListener(end, stop);
+  box.addEventListener("pointermove", (event) => Math.hypot(event.clientX - start.x, event.clientY - start.y) > STILL && stop());
+  for (const end of ["pointerup", "pointercancel"]) box.addEventListener(end, stop);
   box.addEventListener("contextmenu", (event) => event.pointerType === "touch" && event.preventDefault());
   box.addEventListener("click", (event) => {
     if (!isHeld) return;

@@ -54,7 +54,7 @@ export function paintLedger(box, explanation, { unsigned, label, unit }) {
   box.dataset.sum = String(sum);
   box.classList.toggle("is-plain", unsigned);
   if (unsigned) {
-    box.replaceChildren(element("p", { class: "note", text: `${label} says how much each ${unit} matters, not how the score of ${goal(explanation)} (${signed(explanation.score)}) adds up.` }));
+    box.replaceChildren(element("p", { class: "note", text: `${label[0].toUpperCase()}${label.slice(1)} says how much each ${unit} matters, not how the score of ${goal(explanation)} (${signed(explanation.score)}) adds up.` }));
     return;
   }
   const gap = explanation.score - sum;
