@@ -328,7 +328,8 @@ def test_a_phrase_is_weighed_as_a_whole(page: Page, address: str) -> None:
 def box(page: Page, place: str) -> dict[str, float]:
     found = page.locator(place).bounding_box()
     assert found is not None
-    return {**found, "bottom": found["y"] + found["height"], "right": found["x"] + found["width"]}
+    x, y, height = found["x"], found["y"], found["height"]
+    return {"x": x, "y": y, "bottom": y + height}
 
 
 def test_the_phrase_covers_nothing_and_lets_go(page: Page) -> None:

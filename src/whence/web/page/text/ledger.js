@@ -7,7 +7,7 @@ import { goal } from "../heatmap.js";
 
 const LEAST = 0.005; // what is shown as 0.00 is not counted
 const KINDS = [
-  [/bias/, "biases", "what the layers add by themselves, weighted by this text"],
+  [/bias/, "biases", "what the layers add, weighted by this text"],
   [/stabiliser/, "stabiliser", "what epsilon kept"],
   [/initial/, "initial states", "where the recurrent layers start"],
 ];

@@ -91,14 +91,14 @@ export function paintClasses(box, view, { unsigned, deleted, onClass }) {
 
 /**
  * The other sentence, explained the same way.
- * @param {HTMLElement} box @param {View} view @param {{unsigned: boolean, onSwap: () => void}} options
+ * @param {HTMLElement} box @param {View} view @param {{unsigned: boolean, unit: string, onSwap: () => void}} options
  */
-export function paintSecond(box, view, { unsigned, onSwap }) {
+export function paintSecond(box, view, { unsigned, unit, onSwap }) {
   if (!view.second) return box.replaceChildren();
   const { second, main } = view;
   const words = (explanation) => explanation.relevance.reduce((sum, value) => sum + value, 0);
   const compared = second.target === main.target
-    ? ` The score of ${goal(main)} is ${signed(second.score)} here and ${signed(main.score)} above; the words bring ${signed(words(second))} and ${signed(words(main))}.`
+    ? ` The score of ${goal(main)} is ${signed(second.score)} here and ${signed(main.score)} above; the ${unit}s bring ${signed(words(second))} and ${signed(words(main))}.`
     : ` Explained: ${goal(second)}, ${signed(second.score)}.`;
   return box.replaceChildren(
     element("div", { class: "beside" },

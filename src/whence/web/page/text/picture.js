@@ -64,7 +64,7 @@ export class Picture {
     paintLedger(byId("ledger"), view.main, { unsigned, label, unit: this.#unit(view.asked.model) });
     paintBefore(byId("before"), view, { unsigned, onClose: () => this.store.set({ before: null }, "hide") });
     paintClasses(byId("classes"), view, { unsigned, deleted: view.asked.deleted, onClass: (name) => this.store.set(aimed(this.store.state, name)) });
-    paintSecond(byId("second-body"), view, { unsigned, onSwap: () => this.#swap() });
+    paintSecond(byId("second-body"), view, { unsigned, unit: this.#unit(view.asked.model), onSwap: () => this.#swap() });
     if (open.includes("position")) paintPosition(byId("position-body"), view.main, this.#unit(view.asked.model));
     this.doings.exported.paint(view);
   }
