@@ -155,7 +155,7 @@ def test_keys_move_the_cursor_select_and_blank(page: Page, address: str) -> None
     plot.focus()
     page.keyboard.press("End")
     page.keyboard.press("ArrowLeft")
-    assert plot.get_attribute("aria-valuenow") == str(last - 1)
+    assert plot.get_attribute("aria-valuenow") == str(last - 2)
     words = str(plot.get_attribute("aria-valuetext"))
     relevance = asked(address)["relevance"][-2]
     assert all(name in words for name in ("rain", "relevance", "together"))
@@ -192,7 +192,7 @@ def test_pasted_values_are_read_or_refused_in_a_sentence(page: Page) -> None:
     page.fill("#series-data", "rain;temperature;sunshine\n1,5;2;3\n4;;6")
     page.click("#series-use")
     expect(page.locator("#series-message")).to_have_text(
-        "Line 3, column 2 (temperature): the value is missing. Fill it in, or leave the line out."
+        "1 value is missing, in line 3, column temperature. Fill it in the file, or here:"
     )
     assert shown(page) == before
     page.fill("#series-data", "rain;temperature;sunshine\n1,5;2;3\n4;5;6")
@@ -259,7 +259,7 @@ def test_a_long_series_stays_usable_and_out_of_the_link(page: Page) -> None:
     page.select_option("#series-window", "90")
     page.locator("#series-plot").focus()
     page.keyboard.press("Home")
-    assert page.locator("#series-plot").get_attribute("aria-valuenow") == "4911"
+    assert page.locator("#series-plot").get_attribute("aria-valuenow") == "4910"
     state = page.evaluate("""async () => (await import("/page/series/series.js")).state()""")
     assert state["isLeftOut"] is True and "data" not in state
 

@@ -1,8 +1,17 @@
-/** Which steps of a time axis get a label: the starts of months or years where the labels are dates, else evenly spaced ones. */
+/**
+ * Which steps of a time axis get a label: the starts of months or years where the labels are dates, else evenly spaced ones. Of
+ * dates with hours, the date stands once a day.
+ */
 
 const DATE = /^(\d{4})-(\d{2})(?:-(\d{2}))?/;
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const CLOCK = /^(\d{4})-(\d{2})-(\d{2})[T ](\d{2}:\d{2})/;
 const ROOM = 76; // pixels that a label needs
+const LETTER = 6.2; // pixels of a letter, and a little
+const LONGEST = 24; // letters of a label; longer ones are cut
+
+/** About how many pixels a label is wide. */
+export const textWidth = (text) => text.length * LETTER;
 
 /**
  * @param {string[]} labels of every step
@@ -15,7 +24,25 @@ export function timeTicks(labels, { from, to, width }) {
     const byDate = dateTicks(labels, from, to, most);
     if (byDate.length >= 2) return byDate;
   }
-  return evenTicks(labels, from, to, most);
+  if (CLOCK.test(labels[from]) && CLOCK.test(labels[to - 1])) return withHours(evenTicks(labels, from, to, Math.floor(width / (ROOM + 8))));
+  const longest = labels.slice(from, to).reduce((most, { length }) => Math.max(most, length), 0);
+  const room = Math.max(ROOM, (Math.min(longest, LONGEST) + 2) * LETTER);
+  return evenTicks(labels, from, to, Math.max(1, Math.floor(width / room))).map(({ step, text }) => ({ step, text: clipped(text) }));
+}
+
+const clipped = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text);
+
+/** The date where it is another than at the label before, then hours: "12 Apr 22:00", "23:00", "13 Apr", "01:00". */
+function withHours(found) {
+  let before = "";
+  return found.map(({ step, text }) => {
+    const [, , month, day, clock] = CLOCK.exec(text) ?? [];
+    if (!clock) return { step, text: clipped(text) };
+    const date = `${Number(day)} ${MONTHS[Number(month) - 1]}`;
+    const isNew = date !== before;
+    before = date;
+    return { step, text: isNew ? (clock === "00:00" ? date : `${date} ${clock}`) : clock };
+  });
 }
 
 function dateTicks(labels, from, to, most) {
@@ -37,7 +64,7 @@ function dateTicks(labels, from, to, most) {
 }
 
 function evenTicks(labels, from, to, most) {
-  const rough = (to - from) / most;
+  const rough = (to - from) / Math.max(most, 1);
   const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
   const every = Math.max(1, [1, 2, 5, 10].find((size) => size * power >= rough) * power);
   const found = [];

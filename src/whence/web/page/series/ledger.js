@@ -1,8 +1,8 @@
-/** The ledger of a prediction: what every feature gave and what was absorbed, together the score. */
+/** The ledger of a prediction: what every feature gave and what was absorbed, each where the line above ended, together the score. */
 
 import { bars } from "../chart.js";
 import { html } from "../chart/elements.js";
-import { fixed, short } from "../chart/scale.js";
+import { fixed } from "../chart/scale.js";
 
 const KINDS = [
   [/stabiliser/, "stabiliser", "what keeps denominators off zero"],
@@ -18,33 +18,53 @@ const CLOSE = 1e-3; // relative; a score and a prediction nearer than this are t
  * @returns {{element: HTMLElement, sum: number}}
  */
 export function ledger({ relevance, absorbed, score, outputs, output, unit }, { features, isSigned }) {
-  const given = features.map((name, n) => ({ label: name, value: relevance.reduce((sum, row) => sum + row[n], 0) }));
-  const rest = grouped(absorbed ?? {});
-  const sum = [...given, ...rest].reduce((total, { value }) => total + value, 0);
-  const items = [...given, ...rest.map((item) => ({ ...item, class: "is-absorbed", hasBar: false }))];
-  const chart = bars({
-    label: "Relevance by feature, and what was absorbed",
-    items,
-    showsLabel: false,
-    heads: ["from", "relevance"],
-    say: fixed(Math.max(...items.map(({ value }) => Math.abs(value))), { isSigned }),
-  });
-  const isPrediction = Math.abs(score - outputs[output]) <= CLOSE * Math.max(1, Math.abs(score));
-  const total = html(
-    "p",
-    { class: "series-total" },
-    isSigned
-      ? totalWords(sum, score, isPrediction, unit)
-      : "This method only says how much each value matters; its numbers do not add up to the prediction.",
-  );
-  return { element: html("div", {}, chart, total), sum };
+  const given = features.map((label, n) => ({ label, note: "", value: relevance.reduce((sum, row) => sum + row[n], 0) }));
+  const rows = [...given, ...grouped(absorbed ?? {})];
+  const sum = rows.reduce((total, { value }) => total + value, 0);
+  if (!isSigned) return { element: unsigned(given), sum };
+  if (!isClose(sum, score)) rows.push({ label: "not accounted for", note: "this method need not add up", value: score - sum });
+  const isPrediction = isClose(score, outputs[output]);
+  const label = isPrediction ? "the prediction" : "the score";
+  const note = isPrediction ? [output, unit].filter(Boolean).join(", ") : "the network's own number, before the function that ends it";
+  return { element: drawn(rows, { label, note, value: score }), sum };
 }
 
-function totalWords(sum, score, isPrediction, unit) {
-  const name = isPrediction ? "the prediction" : "the score, the network's own number before its units";
-  const isWhole = Math.abs(sum - score) <= CLOSE * Math.max(1, Math.abs(score));
-  if (isWhole) return `Together ${short(sum, 4)}${isPrediction && unit ? ` ${unit}` : ""}: ${name}.`;
-  return `Together ${short(sum, 4)}; ${name} is ${short(score, 4)}. This method's relevance need not add up.`;
+const isClose = (one, other) => Math.abs(one - other) <= CLOSE * Math.max(1, Math.abs(other));
+
+function unsigned(items) {
+  const say = fixed(Math.max(...items.map(({ value }) => Math.abs(value))), { isSigned: false });
+  const chart = bars({ label: "Relevance by feature", items, showsLabel: false, heads: ["from", "relevance"], say });
+  const words = "This method only says how much each value matters; its numbers do not add up to the prediction.";
+  return html("div", {}, chart, html("p", { class: "series-total", text: words }));
+}
+
+/** One line each, then the total. */
+function drawn(rows, total) {
+  let at = 0;
+  const lines = [
+    ...rows.map((row) => ({ ...row, from: at, to: (at += row.value) })),
+    { ...total, from: 0, to: total.value, isTotal: true },
+  ];
+  const ends = [0, ...lines.flatMap(({ from, to }) => [from, to])];
+  const [low, high] = [Math.min(...ends), Math.max(...ends)];
+  const share = (value) => (high > low ? (100 * (value - low)) / (high - low) : 0);
+  const say = fixed(Math.max(...lines.map(({ value }) => Math.abs(value))));
+  return html("dl", { class: "ledger" }, ...lines.map((line) => lineOf(line, { share, say })));
+}
+
+function lineOf({ label, note, value, from, to, isTotal }, { share, say }) {
+  const zero = html("span", { class: "zero" });
+  zero.style.left = `${share(0)}%`;
+  const step = html("span", { class: "step" });
+  step.style.left = `${share(Math.min(from, to))}%`;
+  step.style.width = `${Math.abs(share(to) - share(from))}%`;
+  return html(
+    "div",
+    { class: `line${isTotal ? " total" : ""}${value < 0 ? " is-against" : ""}` },
+    html("dt", { dir: "auto" }, html("span", { class: "name", text: label }), html("small", { text: note })),
+    html("dd", { class: "amount", text: say(value) }),
+    html("dd", { class: "track", "aria-hidden": "true" }, zero, step),
+  );
 }
 
 /** Absorbed amounts by kind, each with what it is; names of no known kind stand for themselves. */

@@ -6,7 +6,7 @@
 
 import { html, onWidth, svg } from "../chart/elements.js";
 import { fixed, short } from "../chart/scale.js";
-import { timeTicks } from "./axis.js";
+import { textWidth, timeTicks } from "./axis.js";
 import { listen } from "./cursor.js";
 import { axisValues, drawBars, drawBlanks, drawLine, drawStrip, frameOf } from "./lanes.js";
 import { stretchesOf, words } from "./words.js";
@@ -80,8 +80,8 @@ function show(plot, picture) {
     plot.cursor = null;
     select(plot, null);
   }
-  plot.element.setAttribute("aria-valuemin", 1);
-  plot.element.setAttribute("aria-valuemax", picture.labels.length);
+  plot.element.setAttribute("aria-valuemin", 0);
+  plot.element.setAttribute("aria-valuemax", picture.labels.length - 1);
   draw(plot);
 }
 
@@ -166,13 +166,16 @@ function draw(plot) {
 /** A weak value as a stronger one, on a scale of square roots; its sign stays. */
 const boosted = (value, largest) => Math.sign(value) * Math.sqrt(Math.abs(value) * largest);
 
+/** The middle of a label that does not stick out of the plot. */
+const inside = (x, text, width) => Math.min(Math.max(x, textWidth(text) / 2), width - textWidth(text) / 2);
+
 function drawAxis({ axis, picture, frame, width }) {
   axis.setAttribute("width", width);
   axis.replaceChildren(
     svg("line", { class: "chart-axis", x1: frame.left, x2: frame.left + frame.width, y1: 0.5, y2: 0.5 }),
     ...timeTicks(picture.labels, frame).flatMap(({ step, text }) => [
       svg("line", { class: "chart-axis", x1: frame.centre(step), x2: frame.centre(step), y1: 0, y2: 5 }),
-      svg("text", { class: "chart-tick", x: frame.centre(step), y: 17, "text-anchor": "middle", text }),
+      svg("text", { class: "chart-tick", x: inside(frame.centre(step), text, width), y: 17, "text-anchor": "middle", text }),
     ]),
   );
 }
@@ -212,6 +215,6 @@ function place({ frame, picture, cursor, selected, line, tag, selection, rows, s
       : "";
   });
   sum.reading.textContent = isSeen && picture.sums ? `relevance ${say(picture.sums[cursor])}` : "";
-  element.setAttribute("aria-valuenow", (cursor ?? picture.labels.length - 1) + 1);
+  element.setAttribute("aria-valuenow", cursor ?? picture.labels.length - 1);
   element.setAttribute("aria-valuetext", words(picture, cursor ?? picture.labels.length - 1, selected));
 }

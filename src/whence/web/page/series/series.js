@@ -1,15 +1,30 @@
 /** The series tab: reads a series, asks the service, shows what it says. `mount` once, then `state` and `restore`. */
 
 import { html, stylesheet } from "../chart/elements.js";
+import { copy } from "../copy.js";
 import { save } from "../saving.js";
 import { Blanks, validBlanks } from "./blanks.js";
 import { makePlot } from "./plot.js";
+import { python } from "./python.js";
 import { relevanceCsv } from "./saving.js";
 import { keyOf, showAnswer, showNothing, showBlanks, spoken } from "./showing.js";
-import { setWindow, showPasting, tell, useExample, useFile, useText } from "./source.js";
+import {
+  fillGaps,
+  setWindow,
+  showPasting,
+  tell,
+  untell,
+  useAgain,
+  useExample,
+  useFile,
+  useText,
+  validFill,
+} from "./source.js";
 import { makeView } from "./view.js";
 
 const LINKED = 8000; // characters of data that a link carries
+const SETTINGS = ["epsilon", "delta"];
+const PAUSE = 300; // milliseconds after a letter of a setting
 
 /** Everything the tab knows; one tab per page. */
 let tab = null;
@@ -38,8 +53,10 @@ export function mount(panel, context) {
     method: null,
     output: null,
     data: null,
-    text: "",
-    isExample: true,
+    own: null,
+    gap: null,
+    references: new Map(),
+    settings: {},
     selected: null,
     window: null,
     answer: null,
@@ -58,14 +75,14 @@ export function mount(panel, context) {
 /** What a link needs to show the same: settings, blanks, and the data if it is small. */
 export function state() {
   if (!tab?.data) return {};
-  const { model, output, method, blanks, isExample, text } = tab;
-  const kept = { model: model.name, method };
+  const { model, output, method, blanks, own, settings } = tab;
+  const kept = { model: model.name, method, ...settings };
   if (output) kept.output = output;
   if (blanks.now.length) kept.blanks = blanks.now;
   if (tab.view.boost.checked) kept.boost = true;
   if (tab.view.window.value) kept.last = Number(tab.view.window.value);
-  if (!isExample && text.length < LINKED) kept.data = text;
-  else if (!isExample) kept.isLeftOut = true;
+  if (own && own.text.length < LINKED) Object.assign(kept, { data: own.text, ...(own.fill ? { fill: own.fill } : {}) });
+  else if (own) kept.isLeftOut = true;
   return kept;
 }
 
@@ -74,10 +91,12 @@ export function restore(kept) {
   if (!tab) return;
   if (tab.served.some(({ name }) => name === kept.model)) chooseModel(kept.model);
   if (tab.models.methods.some(({ name }) => name === kept.method)) tab.view.method.value = tab.method = kept.method;
+  for (const name of SETTINGS) setSetting(name, kept[name]);
+  tab.view.boost.checked = kept.boost === true;
+  const fill = validFill(kept.fill, tab.model.features.length);
+  if (typeof kept.data !== "string" || !useText(tab, kept.data, "The series of the link", fill)) useExample(tab);
   if (typeof kept.output === "string" && (!tab.model.outputs.length || tab.model.outputs.includes(kept.output)))
     tab.output = kept.output;
-  tab.view.boost.checked = kept.boost === true;
-  if (typeof kept.data !== "string" || !useText(tab, kept.data, "The series of the link")) useExample(tab);
   if (!tab.data) return;
   if (kept.isLeftOut)
     tell(tab, "The link was made for a series too long for a link. The example is shown; open the file to see it again.");
@@ -93,7 +112,23 @@ function fillChoices() {
   view.modelLabel.hidden = served.length < 2;
   view.method.replaceChildren(...models.methods.map(({ name, label }) => html("option", { value: name, text: label ?? name })));
   tab.method = models.methods[0].name;
+  const defaults = models.methods.find(({ name }) => name === "lrp")?.settings ?? {};
+  for (const name of SETTINGS) view[name].placeholder = String(defaults[name] ?? "");
+  showSettings();
 }
+
+/** Settings belong to LRP. */
+const showSettings = () => (tab.view.settings.hidden = tab.method !== "lrp");
+
+/** Keep a setting; what is no number of at least 0 means the default. */
+function setSetting(name, value) {
+  const isSet = typeof value === "number" && Number.isFinite(value) && value >= 0;
+  const { [name]: _, ...others } = tab.settings;
+  tab.settings = isSet ? { ...others, [name]: value } : others;
+  if (document.activeElement !== tab.view[name]) tab.view[name].value = isSet ? String(value) : "";
+}
+
+const typed = ({ value }) => (value.trim() === "" ? null : Number(value));
 
 function chooseModel(name) {
   const { view, served } = tab;
@@ -106,9 +141,18 @@ function chooseModel(name) {
 
 function listen() {
   const { view } = tab;
-  view.model.addEventListener("change", () => (chooseModel(view.model.value), useExample(tab) && ask()));
-  view.method.addEventListener("change", () => ((tab.method = view.method.value), ask()));
+  view.model.addEventListener("change", () => (chooseModel(view.model.value), useAgain(tab) && ask()));
+  view.method.addEventListener("change", () => ((tab.method = view.method.value), showSettings(), ask()));
   view.outputs.addEventListener("change", (event) => ((tab.output = event.target.value), ask()));
+  let pause = 0;
+  for (const name of SETTINGS)
+    view[name].addEventListener("input", () => {
+      setSetting(name, typed(view[name]));
+      clearTimeout(pause);
+      pause = setTimeout(() => tab.data && ask(), PAUSE);
+    });
+  view.fillBefore.addEventListener("click", () => fillGaps(tab, "before") && (showPasting(tab, false), ask()));
+  view.fillReference.addEventListener("click", () => fillGaps(tab, "reference") && (showPasting(tab, false), ask()));
   view.boost.addEventListener("change", () => (draw(), tab.changed?.()));
   view.window.addEventListener("change", () => (setWindow(tab), draw(), tab.changed?.()));
   view.blank.addEventListener("click", blankSelection);
@@ -135,10 +179,31 @@ function listen() {
   );
   view.download.addEventListener(
     "click",
-    () => tab.answer && save(`${tab.model.name}-relevance.csv`, ["\uFEFF", relevanceCsv(...csvParts())], "text/csv"),
+    () => tab.answer && save(fileName("csv"), ["\uFEFF", relevanceCsv(...csvParts())], "text/csv"),
   );
+  view.json.addEventListener(
+    "click",
+    () => tab.answer && save(fileName("json"), `${JSON.stringify(tab.answer, null, 1)}\n`, "application/json"),
+  );
+  view.python.addEventListener("click", copyPython);
   document.addEventListener("themechange", () => tab.data && draw());
 }
+
+/** "river-lstm-3-days-lrp.csv" */
+const fileName = (suffix) =>
+  `${[tab.model.name, tab.answer.output, tab.method].join("-").replace(/[^\p{L}\p{N}.-]+/gu, "-")}.${suffix}`;
+
+async function copyPython() {
+  if (!tab.answer) return;
+  const { model, data, own, answer, blanks } = tab;
+  const lines = python({ model, data, own, answer, blanks: blanks.now, settings: settingsNow(), file: fileName("csv") });
+  const isCopied = await copy(lines);
+  tab.view.python.textContent = isCopied ? "Copied" : "Could not be copied";
+  tab.announce(isCopied ? "The lines of Python are copied" : "The lines of Python could not be copied");
+  setTimeout(() => (tab.view.python.textContent = "Copy as Python"), 2000);
+}
+
+const settingsNow = () => (tab.method === "lrp" ? tab.settings : {});
 
 async function openFile(file) {
   if (await useFile(tab, file)) ask();
@@ -181,7 +246,7 @@ async function ask() {
   const { view, api, model, method, output, data, blanks } = tab;
   tab.asking?.abort();
   const asking = (tab.asking = new AbortController());
-  const request = { values: data.values, model: model.name, method, ...(output ? { output } : {}) };
+  const request = { values: data.values, model: model.name, method, ...settingsNow(), ...(output ? { output } : {}) };
   const key = keyOf(tab);
   view.root.setAttribute("aria-busy", "true");
   drawBlanks();
@@ -189,20 +254,21 @@ async function ask() {
     const call = (more) =>
       api.retrying(() => api.series({ ...request, ...more }, asking.signal), {
         signal: asking.signal,
-        onWait: (error) => tell(tab, error.message),
+        onWait: (error) => tell(tab, error.message, { isPassing: true }),
       });
     if (!tab.before.has(key)) tab.before.set(key, await call({}));
     const answer = blanks.now.length ? await call({ blank: blanks.now }) : tab.before.get(key);
     if (tab.asking !== asking) return;
-    tell(tab, "");
+    untell(tab);
     tab.answer = answer;
+    tab.references.set(model.name, answer.reference);
     draw();
     tab.announce(spoken(tab));
     tab.changed?.();
   } catch (error) {
     if (error.name === "AbortError" || tab.asking !== asking) return;
     if (!(error instanceof api.ApiError)) throw error;
-    tell(tab, error.message);
+    tell(tab, error.message, { isPassing: true });
     if (!tab.answer) showNothing(tab);
   } finally {
     if (tab.asking === asking) view.root.setAttribute("aria-busy", "false");

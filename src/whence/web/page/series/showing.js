@@ -7,7 +7,7 @@ import { fillLegend, fillOutputs, notes } from "./prediction.js";
 import { ledger } from "./ledger.js";
 
 /** What an answer without blanks depends on, beside the series. */
-export const keyOf = ({ model, method, output }) => JSON.stringify([model.name, method, output]);
+export const keyOf = ({ model, method, output, settings }) => JSON.stringify([model.name, method, output, settings]);
 
 /** Show the newest answer; with none yet, only the lines. */
 export function showAnswer(tab) {
@@ -19,7 +19,7 @@ export function showAnswer(tab) {
   const step = model.step || "step";
   const { output, outputs, unit } = answer;
   const was = tab.blanks.now.length ? tab.before.get(keyOf(tab))?.outputs : undefined;
-  fillOutputs(view.outputs, { outputs, output, unit, was });
+  fillOutputs(view.outputs, { outputs, output, unit, was, dateOf: (name) => dateOf(tab, name) });
   const { for: red, against: blue } = tab.colour.palette();
   view.legend.style.setProperty("--ramp-for", red);
   view.legend.style.setProperty("--ramp-against", blue);
@@ -39,6 +39,12 @@ export function showAnswer(tab) {
       (text) => html("li", { text }),
     ),
   );
+}
+
+/** The date of an output that the service names by its step, or "". */
+function dateOf({ model, data }, name) {
+  const step = model.outputs.length || !data.hasLabels ? null : /^step (\d+)/.exec(name);
+  return step ? (data.labels[Number(step[1])] ?? "") : "";
 }
 
 /** A series that could not be explained: its lines, and nothing of the series before it. */

@@ -34,13 +34,25 @@ export function makeView() {
         { id: "series-pasting", class: "series-pasting", hidden: true },
         html("label", {
           for: "series-data",
-          text: "One line per step, one column per feature; a header and a first column of dates may be there",
+          text: "One line per step, one column per feature; a header and a column of dates may be there",
         }),
         keep("data", html("textarea", { id: "series-data", rows: 6, autocomplete: "off", dir: "ltr" })),
         html("div", { class: "actions" }, button("use", "Explain these values", { class: "primary" })),
       ),
     ),
     keep("message", html("p", { id: "series-message", class: "message", role: "alert" })),
+    keep(
+      "gaps",
+      html(
+        "div",
+        { id: "series-gaps", class: "actions", role: "group", "aria-label": "Missing values", hidden: true },
+        keep("fillBefore", html("button", { type: "button", id: "series-fill-before", text: "Fill with the value before" })),
+        keep(
+          "fillReference",
+          html("button", { type: "button", id: "series-fill-reference", text: "Fill with the reference value" }),
+        ),
+      ),
+    ),
   );
 
   const question = html(
@@ -55,6 +67,7 @@ export function makeView() {
       ),
     ),
     html("span", { class: "series-how" }, select("method", "by"), keep("modelLabel", select("model", "in"))),
+    keep("settings", settings(keep)),
   );
 
   const toolbar = html(
@@ -116,11 +129,44 @@ export function makeView() {
       "section",
       { class: "block share", "aria-labelledby": "series-share-title" },
       html("h2", { id: "series-share-title", text: "Take it with you" }),
-      html("div", { class: "actions" }, button("download", "Download values and relevance (CSV)")),
+      html(
+        "div",
+        { class: "actions" },
+        button("download", "Values and relevance (CSV)"),
+        button("json", "Whole answer (JSON)"),
+        button("python", "Copy as Python"),
+      ),
+      html("p", {
+        class: "series-small",
+        text: "The JSON is the service's own answer: also the model, the output, the method and what was absorbed.",
+      }),
     ),
   );
   made.data.spellcheck = false;
   return made;
+}
+
+/** Epsilon and delta of LRP, unfolded when wanted. */
+function settings(keep) {
+  const field = (name, label, hint) =>
+    html(
+      "div",
+      { class: "field" },
+      html("label", { for: `series-${name}`, text: label }),
+      keep(name, html("input", { type: "number", id: `series-${name}`, min: "0", step: "any" })),
+      html("small", { text: hint }),
+    );
+  return html(
+    "details",
+    { class: "settings", id: "series-settings" },
+    html("summary", { text: "Settings" }),
+    html(
+      "div",
+      { class: "settings-body" },
+      field("epsilon", "epsilon, the stabiliser", "keeps denominators away from zero; larger values calm small contributions"),
+      field("delta", "delta, the biases' share", "0: biases keep their relevance; 1: values receive it (the paper's LRP_cons)"),
+    ),
+  );
 }
 
 /** Keys in boxes, words between them. */
