@@ -1,20 +1,45 @@
 """The series tab in a real browser, with a real `whence serve` behind it."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import pytest
+import torch
 from playwright.sync_api import Browser, Page, Route, expect
+from torch import Tensor, nn
 
+import whence
 from tests.web.accessible import nameless, repeated_ids, scrolls_sideways
 from tests.web.browser import browsing, serving, visiting
 
 READY = '.series[aria-busy="false"]'
+
+
+class EachStep(nn.Module):
+    """An output for every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.lstm = nn.LSTM(2, 4, batch_first=True)
+        self.linear = nn.Linear(4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(self.lstm(x)[0])
+
+
+def hourly() -> whence.SeriesModel:
+    """A model of the reader's own, without names of features and outputs."""
+    return whence.SeriesModel(EachStep(), name="hourly", step="hour")
 
 
 @pytest.fixture(scope="module")
@@ -341,3 +366,171 @@ def test_the_strips_take_the_colours_of_the_theme(browser: Browser, address: str
         assert page.evaluate(picture) != light
         page.click("#theme")
         assert page.evaluate(picture) == light
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[str]:
+    """A service with a model of the reader's own beside the bundled one."""
+    with serving("--model", "tests.web.test_page_series:hourly") as found:
+        yield found
+
+
+@pytest.fixture
+def hours(browser: Browser, own: str) -> Iterator[Page]:
+    with visiting(browser, f"{own}/#tab=series", viewport={"width": 1280, "height": 1000}) as found:
+        ready(found)
+        yield found
+
+
+def paste(page: Page, text: str) -> None:
+    if page.locator("#series-data").is_hidden():
+        page.click("#series-paste")
+    page.fill("#series-data", text)
+    page.click("#series-use")
+    page.wait_for_timeout(100)
+    ready(page)
+
+
+def forty() -> str:
+    return "time,a,b\n" + "".join(f"2003-04-{12 + n // 24} {n % 24:02}:00,{n % 7},{n % 5}\n" for n in range(40))
+
+
+def test_many_outputs_are_a_menu_with_steps_counted_from_0_and_their_dates(hours: Page) -> None:
+    paste(hours, forty())
+    menu = hours.locator("#series-output-menu")
+    assert menu.locator("option").count() == 40
+    expect(menu.locator("option").first).to_contain_text("step 39 · 2003-04-13 15:00:")
+    menu.select_option("step 3")
+    expect(hours.locator('[data-output="step 3"]')).to_be_visible()
+    expect(hours.locator("#series-ledger")).to_contain_text("step 3")
+    paste(hours, "a,b\n1,2\n3,4\n5,6\n")  # three steps: the chosen one is not among them
+    expect(hours.locator("#series-source")).to_contain_text("hour 0 to hour 2")
+    assert list(shown(hours)) == ["step 2", "step 1", "step 0"]
+
+
+def test_words_fit_the_step_and_the_reference(hours: Page) -> None:
+    paste(hours, forty())
+    expect(hours.locator("#series-legend")).to_contain_text("Relevance of one value")
+    expect(hours.locator("#series-legend")).to_contain_text("all features of an hour together")
+    expect(hours.locator("#series-notes")).not_to_contain_text("ordinary")
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_labels_of_hours_do_not_overlap_and_stay_inside(hours: Page, width: int) -> None:
+    hours.set_viewport_size({"width": width, "height": 900})
+    paste(hours, forty())
+    places = hours.evaluate(
+        """[...document.querySelectorAll(".series-axis text")].map((it) => {
+            const {left, right} = it.getBoundingClientRect(); return [left, right, it.textContent]; })"""
+    )
+    plot = hours.locator("#series-plot").bounding_box()
+    assert plot is not None and len(places) >= 2
+    assert places[0][0] >= plot["x"] and places[-1][1] <= plot["x"] + plot["width"] + 1
+    assert all(one[1] < other[0] for one, other in pairwise(places))
+    assert [text for *_, text in places].count("12 Apr") == 1
+
+
+def test_another_model_reads_the_same_file_or_says_why_not(hours: Page) -> None:
+    text = "date,rain,temperature,sunshine\n2001-01-02,1,2,3\n2001-01-01,4,5,6\n"
+    paste(hours, text)
+    expect(hours.locator("#series-source")).to_contain_text("put in order of time")
+    hours.select_option("#series-model", "river-lstm")
+    expect(hours.locator("#series-source")).to_contain_text("Pasted values: 2 days, 2001-01-01 to 2001-01-02")
+    ready(hours)
+    paste(hours, "a,b\n1,2\n")
+    expect(hours.locator("#series-message")).to_contain_text("The model reads 3 columns")
+    hours.select_option("#series-model", "hourly")
+    ready(hours)
+    paste(hours, "a,b\n1,2\n3,4\n")
+    hours.select_option("#series-model", "river-lstm")
+    expect(hours.locator("#series-message")).to_contain_text("Your series does not fit river-lstm. The model reads 3 columns")
+    ready(hours)
+    expect(hours.locator("#series-source")).to_contain_text("Example: ")
+    expect(hours.locator("#series-message")).not_to_be_empty()  # an answer does not take the sentence away
+    state = hours.evaluate("""async () => (await import("/page/series/series.js")).state()""")
+    assert "data" not in state
+    hours.select_option("#series-model", "hourly")
+    expect(hours.locator("#series-source")).to_contain_text("Pasted values: 2 hours")
+
+
+def test_gaps_are_filled_only_by_a_button_and_the_link_knows(page: Page, browser: Browser) -> None:
+    paste(page, "rain,temperature,sunshine\n1,2,3\n,5,\n7,8,9\n")
+    expect(page.locator("#series-message")).to_contain_text("2 values are missing, the first in line 3, column rain")
+    expect(page.locator("#series-source")).to_contain_text("Example")
+    page.click("#series-fill-reference")
+    ready(page)
+    expect(page.locator("#series-source")).to_contain_text("2 missing values were filled with the reference value.")
+    expect(page.locator("#series-gaps")).to_be_hidden()
+    filled = shown(page)
+    expect(page).to_have_url(re.compile("fill"))
+    with visiting(browser, page.evaluate("location.href")) as other:
+        ready(other)
+        assert shown(other) == pytest.approx(filled)
+    page.click("#series-example")
+    ready(page)
+    paste(page, "rain,temperature,sunshine\n1,2,3\n,5,\n7,8,9\n")
+    page.click("#series-fill-before")
+    ready(page)
+    expect(page.locator("#series-source")).to_contain_text("filled with the value before")
+    assert shown(page) != pytest.approx(filled)
+
+
+def test_settings_of_lrp_change_the_relevance_and_the_link(page: Page, browser: Browser, address: str) -> None:
+    page.click("#series-settings summary")
+    page.fill("#series-epsilon", "5")
+    page.fill("#series-delta", "1")
+    expect(page).to_have_url(re.compile("epsilon"))
+    ready(page)
+    wanted = asked(address, epsilon=5, delta=1)
+    total = sum(row[0] for row in wanted["relevance"])
+    assert abs(total - sum(row[0] for row in asked(address)["relevance"])) > 0.1
+    expect(page.locator("#series-ledger .amount").first).to_have_text(f"{total:+.1f}".replace("-", "−"))
+    with visiting(browser, page.evaluate("location.href")) as other:
+        ready(other)
+        assert other.locator("#series-epsilon").input_value() == "5"
+    page.select_option("#series-method", "sa")
+    expect(page.locator("#series-settings")).to_be_hidden()
+
+
+def test_the_json_is_the_services_own_answer(page: Page, address: str) -> None:
+    with page.expect_download() as download:
+        page.click("#series-json")
+    assert json.loads(Path(download.value.path()).read_text("utf-8")) == asked(address, output="1 day")
+    assert download.value.suggested_filename == "river-lstm-1-day-lrp.json"
+
+
+@pytest.mark.parametrize("steps", [0, 3, 100])  # the example, values in the lines, values in the file
+def test_the_lines_of_python_give_what_is_shown(page: Page, address: str, tmp_path: Path, steps: int) -> None:
+    if steps:
+        paste(page, "rain,temperature,sunshine\n" + "".join(f"{n % 7},{n % 31 - 9},{n % 5}\n" for n in range(steps)))
+    page.locator("[data-output]").nth(1).click()
+    page.select_option("#series-which", "0")
+    page.locator("#series-plot").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.click("#series-settings summary")
+    page.fill("#series-epsilon", "0.5")
+    expect(page).to_have_url(re.compile("epsilon"))
+    ready(page)
+    with page.expect_download() as download:
+        page.click("#series-download")
+    download.value.save_as(tmp_path / download.value.suggested_filename)
+    page.click("#series-python")
+    expect(page.locator("#series-python")).to_have_text("Copied")
+    lines = page.evaluate("navigator.clipboard.readText()") + "print(repr(sum(row[1] for row in explanation.relevance)))"
+    source = str(Path(whence.__file__).parents[1])
+    found = subprocess.run(
+        [sys.executable, "-c", lines], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": source}
+    )
+    assert found.returncode == 0, found.stderr
+    with page.expect_download() as download:
+        page.click("#series-json")
+    answer = json.loads(Path(download.value.path()).read_text("utf-8"))
+    assert f"{answer['output']!r}" in found.stdout
+    assert float(found.stdout.split()[-1]) == pytest.approx(sum(row[1] for row in answer["relevance"]), rel=1e-6)
+
+
+def test_what_was_absorbed_has_a_bar(page: Page) -> None:
+    lines = page.locator("#series-ledger .line")
+    expect(lines.last).to_contain_text("the prediction")
+    assert lines.count() == page.locator("#series-ledger .step").count() > 4

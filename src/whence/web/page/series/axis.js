@@ -24,13 +24,30 @@ export function timeTicks(labels, { from, to, width }) {
     const byDate = dateTicks(labels, from, to, most);
     if (byDate.length >= 2) return byDate;
   }
-  if (CLOCK.test(labels[from]) && CLOCK.test(labels[to - 1])) return withHours(evenTicks(labels, from, to, Math.floor(width / (ROOM + 8))));
+  if (CLOCK.test(labels[from]) && CLOCK.test(labels[to - 1])) {
+    const few = Math.floor(width / (ROOM + 8));
+    return withHours(fullHours(labels, from, to, few) ?? evenTicks(labels, from, to, few));
+  }
   const longest = labels.slice(from, to).reduce((most, { length }) => Math.max(most, length), 0);
   const room = Math.max(ROOM, (Math.min(longest, LONGEST) + 2) * LETTER);
   return evenTicks(labels, from, to, Math.max(1, Math.floor(width / room))).map(({ step, text }) => ({ step, text: clipped(text) }));
 }
 
 const clipped = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text);
+
+/** The steps at every full, second, third, … hour, as many as there is room for; null where there are none. */
+function fullHours(labels, from, to, most) {
+  for (const every of [1, 2, 3, 6, 12, 24]) {
+    const found = [];
+    for (let step = from; step < to; step++) {
+      const [hour, minute] = CLOCK.exec(labels[step])?.[4].split(":") ?? [];
+      if (minute === "00" && Number(hour) % every === 0) found.push({ step, text: labels[step] });
+    }
+    if (found.length < 2) return null;
+    if (found.length <= most) return found;
+  }
+  return null;
+}
 
 /** The date where it is another than at the label before, then hours: "12 Apr 22:00", "23:00", "13 Apr", "01:00". */
 function withHours(found) {

@@ -92,7 +92,7 @@ export function fillLegend(place, { largest, isSigned, isCrowded, isBoosted, ste
     html("span", { text: ends[0] }),
     ramp,
     html("span", { text: ends[1] }),
-    html("span", { class: "series-crowded", text: `the bars add up all features of ${withArticle(step)}` }),
+    html("span", { class: "series-crowded", text: `bars: all features of ${withArticle(step)} together` }),
     isCrowded ? html("span", { class: "series-crowded", text: "several steps share a pixel; the strongest is shown" }) : "",
   );
 }

@@ -54,6 +54,7 @@ export function mount(panel, context) {
     output: null,
     data: null,
     own: null,
+    aside: null,
     gap: null,
     references: new Map(),
     settings: {},

@@ -46,7 +46,7 @@ export async function useFile(tab, file) {
 /** Take the model's example; a model without one waits for a file. @returns {boolean} whether there is a series */
 export function useExample(tab) {
   const { model, view } = tab;
-  tab.own = null;
+  tab.own = tab.aside = null;
   if (model.example) take(tab, { text: model.example, source: "Example", fill: null });
   else {
     tab.data = tab.answer = null;
@@ -68,20 +68,22 @@ export function useText(tab, text, source, fill = null) {
   const given = { text, source, fill };
   if (!take(tab, given)) return false;
   tab.own = given;
+  tab.aside = null;
   tab.view.example.hidden = !tab.model.example;
   return true;
 }
 
 /** After another model was chosen: the reader's series again, or the example where it does not fit. */
 export function useAgain(tab) {
-  const { own, model, view } = tab;
+  const { model, view } = tab;
+  const own = tab.own ?? tab.aside;
   if (!own) return useExample(tab);
   const fill = own.fill?.with === "reference" ? null : own.fill; // references are the other model's
   if (useText(tab, own.text, own.source, fill)) return true;
   const why = view.message.textContent;
   const { gap } = tab;
   const isShown = useExample(tab);
-  tab.own = own; // for the way back
+  tab.aside = own; // for the way back
   tell(tab, `Your series does not fit ${model.name}. ${why}`);
   offerFilling(tab, gap);
   return isShown;
