@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -312,3 +313,78 @@ def test_every_control_has_a_name_and_every_id_is_unique(page: Page) -> None:
     sample(page)
     assert nameless(page, "#panel-corpus") == []
     assert repeated_ids(page) == []
+
+
+def test_the_csv_keeps_the_other_columns_of_the_file(page: Page) -> None:
+    run(page, "a.csv", "id,text,score,label,source\nx1,good,3,positive,web\nx2,bad,,negative,=1+1\n")
+    found = list(csv.DictReader(io.StringIO(saved(page, "#corpus-csv").removeprefix("\ufeff"), newline="")))
+    assert [(row["id"], row["score in the file"], row["source"]) for row in found] == [("x1", "3", "web"), ("x2", "", "'=1+1")]
+    assert [row["label"] for row in found] == ["positive", "negative"]
+    assert all(float(row["score"]) for row in found)
+
+
+def test_one_class_versus_the_rest_is_explained_in_every_row(page: Page) -> None:
+    opened(page, "a.txt", "a good film\na bad film\n")
+    page.select_option("#corpus-target", "negative")
+    page.select_option("#corpus-versus", "rest")
+    page.click("#corpus-start")
+    explained(page)
+    lines = [json.loads(line) for line in saved(page, "#corpus-jsonl").splitlines()]
+    wanted = whence.explain(
+        whence.load("sst-bilstm"), ["a good film", "a bad film"], target=whence.contrast("negative", "rest")
+    )
+    assert [(line["target"], line["versus"]) for line in lines] == [("negative", "rest")] * 2
+    assert [line["score"] for line in lines] == pytest.approx([each.score for each in wanted], abs=1e-4)
+    expect(page.locator(".corpus-key")).to_contain_text("Red words speak for “negative” versus the rest")
+    expect(page.locator("#corpus-lexicon")).to_contain_text("“negative” versus the rest over the 2 texts;")
+    assert page.locator("#corpus-class option").all_text_contents() == ["negative"]
+    expect(page).to_have_url(re.compile("versus"))
+    page.get_by_role("button", name="Open row 2 in the text tab").click()
+    expect(page.locator("select#target")).to_have_value("negative")
+    expect(page.locator("select#versus")).to_have_value("rest")
+
+
+def test_a_long_text_is_cut_and_opens(page: Page) -> None:
+    run(page, "a.txt", "a short one\n" + "a long and winding film " * 60)
+    clamps = page.locator(".corpus-clamp")
+    assert page.locator(".corpus-more").count() == 1
+    height = float(clamps.nth(1).evaluate("(it) => it.clientHeight"))
+    assert height < 120
+    page.click(".corpus-more")
+    expect(page.locator(".corpus-more")).to_have_text("less")
+    assert clamps.nth(1).evaluate("(it) => it.clientHeight") > 2 * height
+    expect(page.locator("#panel-corpus")).to_be_visible()  # the row itself was not opened
+
+
+def test_what_is_announced_counts_as_the_summary_does(browser: Browser, address: str) -> None:
+    with visiting(browser, f"{address}/#tab=corpus") as page:
+        run(page, "a.jsonl", '{"text": "good"}\n{"text": ""}\n{"text": "bad"}\n')
+        expect(page.locator("#corpus-summary")).to_contain_text("2 texts explained; 1 could not be explained")
+        expect(page.get_by_text("2 of 3 texts explained", exact=True)).to_be_attached()
+
+
+def test_the_web_page_keeps_a_class_on_one_line(page: Page, browser: Browser, tmp_path: Path) -> None:
+    sample(page)
+    (tmp_path / "found.html").write_text(saved(page, "#corpus-html"), "utf-8")
+    with visiting(browser, (tmp_path / "found.html").as_uri(), viewport={"width": 700, "height": 900}) as document:
+        cells = document.locator("td.c")
+        assert cells.count() >= 2 * 40
+        heights = cells.evaluate_all(
+            "(all) => all.map((it) => { const r = document.createRange(); r.selectNodeContents(it);"
+            " return r.getClientRects().length; })"
+        )
+        assert set(heights) == {1}
+
+
+def test_a_narrow_screen_sorts_by_a_menu(browser: Browser, address: str) -> None:
+    with visiting(browser, f"{address}/#tab=corpus", viewport={"width": 360, "height": 740}) as page:
+        sample(page)
+        expect(page.locator("#corpus-table thead")).to_be_hidden()
+        page.select_option("#corpus-sort", "probability down")
+        numbers = [float(text.split()[0]) for text in column(page, "probability")]
+        assert numbers == sorted(numbers, reverse=True)
+
+
+def test_the_menu_for_sorting_is_for_narrow_screens_only(page: Page) -> None:
+    sample(page)
+    expect(page.locator("#corpus-sort")).to_be_hidden()

@@ -8,8 +8,8 @@ import { labelReader } from "./reading.js";
 import { counts, fill, newRow } from "./rows.js";
 import { csv, jsonLines, page as webPage } from "./saving.js";
 import { explainAll } from "./sending.js";
-import { isUnsigned, showAll, showLexicon, showProgress, showRows, visibleRows } from "./showing.js";
-import { makeTable } from "./table.js";
+import { isUnsigned, showAll, showLexicon, showProgress, showRows, sortValue, visibleRows } from "./showing.js";
+import { COLUMNS, makeTable } from "./table.js";
 import { makeView } from "./view.js";
 
 const REDRAW = 250; // milliseconds between two drawings while texts come in
@@ -59,16 +59,42 @@ export function mount(panel, context) {
     [1, 2, 3, 5, 10].map((count) => [count, count === 1 ? "once" : count === 2 ? "twice" : `${count} times`]),
   );
   view.model.value = context.models.default.text;
+  offerTargets();
+  options(
+    view.sort,
+    COLUMNS.flatMap(([column, name]) =>
+      [false, true].map((isDown) => [
+        sortValue({ column, isDown }),
+        `${column === "row" ? "row" : name.toLowerCase()}, ${isDown ? "descending" : "ascending"}`,
+      ]),
+    ),
+  );
   listen();
+}
+
+/** The classes of the chosen model; the choice stays where it can. */
+function offerTargets() {
+  const { view, served } = tab;
+  const { classes } = served.find(({ name }) => name === view.model.value);
+  const before = view.target.value;
+  options(view.target, [["predicted", "the predicted class"], ...classes.map((name) => [name, name])]);
+  if (classes.includes(before)) view.target.value = before;
+  if (view.versus.options.length) return;
+  options(view.versus, [
+    ["", "on its own"],
+    ["rest", "versus the rest"],
+  ]);
 }
 
 /** The settings; a file is never part of a link. */
 export function state() {
   if (!tab) return {};
-  const { method, model, minimum } = tab.view;
+  const { method, model, minimum, target, versus } = tab.view;
   const kept = {};
   if (model.value !== tab.models.default.text) kept.model = model.value;
   if (method.value !== tab.models.methods[0].name) kept.method = method.value;
+  if (target.value !== "predicted") kept.target = target.value;
+  if (versus.value) kept.versus = versus.value;
   if (minimum.value !== "1") kept.minimum = Number(minimum.value);
   return kept;
 }
@@ -76,7 +102,8 @@ export function state() {
 /** Take over settings, as far as they fit. */
 export function restore(kept) {
   if (!tab) return;
-  for (const name of ["model", "method", "minimum"]) {
+  for (const name of ["model", "target", "versus", "method", "minimum"]) {
+    if (name === "target") offerTargets();
     if ([...tab.view[name].options].some(({ value }) => value === String(kept[name])))
       tab.view[name].value = String(kept[name]);
   }
@@ -102,10 +129,15 @@ function listen() {
   for (const name of ["words", "predicted", "verdict"])
     view[name].addEventListener("input", () => ((tab.page = 0), showRows(tab)));
   for (const name of ["class", "minimum"]) view[name].addEventListener("change", () => (showLexicon(tab), tab.changed?.()));
-  for (const name of ["model", "method"]) view[name].addEventListener("change", () => tab.changed?.());
+  view.model.addEventListener("change", offerTargets);
+  for (const name of ["model", "method", "target", "versus"]) view[name].addEventListener("change", () => tab.changed?.());
+  view.sort.addEventListener("change", () => {
+    const [column, way] = view.sort.value.split(" ");
+    setOrder({ column, isDown: way === "down" });
+  });
   view.html.addEventListener("click", () => save("whence.html", webPage(visibleRows(tab), tab.made), "text/html"));
   view.jsonl.addEventListener("click", () => save("whence.jsonl", jsonLines(visibleRows(tab)), "application/x-ndjson"));
-  view.csv.addEventListener("click", () => save("whence.csv", csv(visibleRows(tab)), "text/csv"));
+  view.csv.addEventListener("click", () => save("whence.csv", csv(visibleRows(tab), tab.made), "text/csv"));
   document.addEventListener("themechange", () => tab.rows.length && showRows(tab));
 }
 
@@ -117,8 +149,14 @@ function prepare() {
   const hasLabels = view.label.value !== "";
   const labels = table.rows.map(({ cells }) => (hasLabels ? cells[Number(view.label.value)] : null));
   const truth = labelReader(labels, model.classes);
-  tab.rows = table.rows.map(({ row, cells }, n) => newRow(row, cells[textColumn], labels[n], truth(labels[n])));
-  tab.made = { model: model.name, method: view.method.value, classes: model.classes, reads: model.reads, hasLabels };
+  const isOther = (_, place) => place !== textColumn && !(hasLabels && place === Number(view.label.value));
+  tab.rows = table.rows.map(({ row, cells }, n) =>
+    newRow({ row, text: cells[textColumn], label: labels[n], truth: truth(labels[n]), others: cells.filter(isOther) }),
+  );
+  const [target, versus] = [view.target.value, view.versus.value];
+  const asked = { model: model.name, method: view.method.value, target, versus };
+  tab.made = { ...asked, classes: model.classes, reads: model.reads, hasLabels, others: table.columns.filter(isOther) };
+  tab.made.key = keyOf(tab);
   tab.order = { column: "row", isDown: false };
   tab.page = 0;
 }
@@ -134,14 +172,20 @@ async function run() {
   try {
     await explainAll(rows, {
       api,
-      request: { model: made.model, method: made.method },
+      request: {
+        model: made.model,
+        method: made.method,
+        target: made.target,
+        ...(made.versus ? { versus: made.versus } : {}),
+      },
       limit: models.limits.texts,
       signal: running.signal,
       onResult: (place, result) => fill(rows[place], result),
       onProgress: follower(),
       onWait: (sentence) => tell(tab, sentence),
     });
-    announce(`${count(rows.length)} explained`);
+    const { explained } = counts(rows, made.classes);
+    announce(explained < rows.length ? `${explained} of ${count(rows.length)} explained` : `${count(explained)} explained`);
   } catch (error) {
     if (tab.running !== running) return;
     if (error.name === "AbortError") announce("Stopped");
@@ -163,6 +207,15 @@ function follower() {
   };
 }
 
+/** What the colours mean. */
+function keyOf({ made: { target, versus } }) {
+  const goal = `${target === "predicted" ? "the predicted class" : `“${target}”`}${versus ? " versus the rest" : ""}`;
+  const sides = isUnsigned(tab)
+    ? `The deeper a word's colour, the more ${goal} hangs on it`
+    : `Red words speak for ${goal}, blue words against it`;
+  return `${sides}; full colour is each text's strongest word.`;
+}
+
 function begin() {
   const { view, made } = tab;
   tell(tab, "");
@@ -175,11 +228,9 @@ function begin() {
   const verdicts = made.hasLabels ? ["right", "wrong"].map((name) => [name, name]) : [];
   options(view.predicted, [["", "every class"], ...classes]);
   options(view.verdict, [["", made.hasLabels ? "right and wrong" : "all rows"], ...verdicts, ["error", "not explained"]]);
-  options(view.class, classes);
-  const sides = isUnsigned(tab)
-    ? "The deeper a word's colour, the more the predicted class hangs on it"
-    : "Red words speak for the predicted class, blue words against it";
-  view.key.textContent = `${sides}; full colour is each text's strongest word.`;
+  options(view.class, made.target === "predicted" ? classes : [[made.target, made.target]]);
+  view.key.textContent = made.key;
+  for (const option of view.sort.options) option.hidden = option.value.startsWith("label") && !made.hasLabels;
   showProgress(tab, 0);
   showAll(tab);
 }
@@ -190,18 +241,23 @@ function end() {
   view.progress.hidden = true;
   view.start.disabled = false;
   const { predicted } = counts(rows, made.classes);
-  view.class.value = made.classes.reduce((best, name) => (predicted[name] > predicted[best] ? name : best));
+  if (made.target === "predicted") view.class.value = made.classes.reduce((best, name) => (predicted[name] > predicted[best] ? name : best));
   showAll(tab);
 }
 
 function sortBy(column) {
   const isSame = tab.order.column === column;
-  tab.order = { column, isDown: isSame ? !tab.order.isDown : column === "probability" };
+  setOrder({ column, isDown: isSame ? !tab.order.isDown : column === "probability" });
+}
+
+function setOrder(order) {
+  tab.order = order;
   tab.page = 0;
   showRows(tab);
 }
 
 /** Open a text in the text tab, by the address. */
 function open({ text }) {
-  if (text?.trim()) location.hash = writeHash("text", { text: { text, model: tab.made.model } });
+  const { model, method, target, versus } = tab.made;
+  if (text?.trim()) location.hash = writeHash("text", { text: { text, model, method, target, versus } });
 }

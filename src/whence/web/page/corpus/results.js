@@ -31,13 +31,14 @@ export function fillSummary(place, rows, classes) {
   );
 }
 
-/** The most and the least relevant words for one class, over the texts predicted as that class. */
-export function fillLexicon(place, rows, { target, minimum, isByCharacter, isUnsigned }) {
+/** The most and the least relevant words for one class, over the texts predicted as that class, or all if the class `isFixed`. */
+export function fillLexicon(place, rows, { target, versus, isFixed, minimum, isByCharacter, isUnsigned }) {
   const explanations = rows.map(({ explanation }) => explanation).filter(Boolean);
   const found = representative(explanations, { target, minimum, most: WORDS, isByCharacter });
   if (!found.words) {
-    const why = found.texts ? `No word occurs ${minimum} times in the ${found.texts} texts` : "No text was";
-    place.replaceChildren(html("p", { class: "corpus-small", text: `${why} predicted as “${target}”.` }));
+    const as = isFixed ? "" : ` predicted as “${target}”`;
+    const why = found.texts ? `No word occurs ${minimum} times in the ${found.texts} texts${as}` : `No text was${as || " explained"}`;
+    place.replaceChildren(html("p", { class: "corpus-small", text: `${why}.` }));
     return;
   }
   const largest = Math.max(...[...found.most, ...found.least].map(({ mean }) => Math.abs(mean)));
@@ -51,7 +52,9 @@ export function fillLexicon(place, rows, { target, minimum, isByCharacter, isUns
       heads: ["word, how often", "mean relevance"],
       items: words.map(({ word, mean, count }) => ({ label: word, value: mean, note: `${count}×` })),
     });
-  const note = `Mean relevance for “${target}” over the ${found.texts} ${found.texts === 1 ? "text" : "texts"} predicted as it; beside each word, how often it occurs.`;
+  const rest = versus ? " versus the rest" : "";
+  const texts = `${found.texts} ${found.texts === 1 ? "text" : "texts"}${isFixed ? "" : " predicted as it"}`;
+  const note = `Mean relevance for “${target}”${rest} over the ${texts}; beside each word, how often it occurs.`;
   place.replaceChildren(
     html("p", { class: "corpus-small", text: note }),
     list(isUnsigned ? "Matter most" : "Speak for it most", found.most),

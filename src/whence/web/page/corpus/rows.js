@@ -7,6 +7,7 @@ import { probabilities } from "../dom.js";
  * @property {number} row its number in the file
  * @property {string} text
  * @property {string|null} label as written
+ * @property {(string|null)[]} others the cells of the other columns
  * @property {string|null} truth the class that the label names
  * @property {Object|null} explanation
  * @property {string|null} error
@@ -15,8 +16,8 @@ import { probabilities } from "../dom.js";
  */
 
 /** A row before it is explained. @returns {Row} */
-export function newRow(row, text, label, truth) {
-  return { row, text, label, truth, explanation: null, error: null, probability: null, isRight: null };
+export function newRow({ row, text, label, truth, others }) {
+  return { row, text, label, truth, others, explanation: null, error: null, probability: null, isRight: null };
 }
 
 /** Keep what the service said of a row. @param {Row} row @param {{explanation?: Object, error?: string}} result */

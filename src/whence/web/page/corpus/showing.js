@@ -27,11 +27,15 @@ export function visibleRows({ view: { words, predicted, verdict }, rows, order, 
 /** Whether the method only says how much, not for or against. */
 export const isUnsigned = ({ models, made }) => !(models.methods.find(({ name }) => name === made.method)?.is_signed ?? true);
 
+/** An order as the menu for narrow screens has it. */
+export const sortValue = ({ column, isDown }) => `${column} ${isDown ? "down" : "up"}`;
+
 /** The table, and how many rows it has. */
 export function showRows(tab) {
   const rows = visibleRows(tab);
   const { order, page, made } = tab;
   tab.list.show({ rows, order, page, hasLabels: made.hasLabels, isUnsigned: isUnsigned(tab) });
+  tab.view.sort.value = sortValue(order);
   const [shown, all] = [rows.length, tab.rows.length].map((number) => number.toLocaleString("en"));
   tab.view.shown.textContent = shown === all ? "" : `${shown} of ${all} rows`;
 }
@@ -42,5 +46,12 @@ export function showLexicon(tab) {
   if (!made) return;
   const isByCharacter = made.reads === "characters";
   const minimum = Number(view.minimum.value);
-  fillLexicon(view.lexicon, rows, { target: view.class.value, minimum, isByCharacter, isUnsigned: isUnsigned(tab) });
+  fillLexicon(view.lexicon, rows, {
+    target: view.class.value,
+    versus: made.versus,
+    isFixed: made.target !== "predicted",
+    minimum,
+    isByCharacter,
+    isUnsigned: isUnsigned(tab),
+  });
 }

@@ -1,10 +1,10 @@
 /** The table of rows, a page at a time, with heads that sort. It knows nothing of where rows come from. */
 
-import { html } from "../chart/elements.js";
+import { html, onWidth } from "../chart/elements.js";
 import { percent, visible } from "../dom.js";
 
 const PER_PAGE = 25;
-const COLUMNS = [
+export const COLUMNS = [
   ["row", "#"],
   ["text", "Text"],
   ["predicted", "Predicted"],
@@ -58,6 +58,8 @@ export function makeTable({ heatmap, onSort, onOpen, onPage }) {
   back.addEventListener("click", () => onPage(page - 1));
   next.addEventListener("click", () => onPage(page + 1));
 
+  onWidth(element, () => offerMore(body));
+
   function show({ rows, order, page: wanted, hasLabels, isUnsigned }) {
     const last = Math.max(0, Math.ceil(rows.length / PER_PAGE) - 1);
     page = Math.min(Math.max(wanted, 0), last);
@@ -70,6 +72,7 @@ export function makeTable({ heatmap, onSort, onOpen, onPage }) {
     });
     heads[4].hidden = !hasLabels;
     body.replaceChildren(...shown.map((row, place) => line(row, place, { heatmap, hasLabels, isUnsigned })));
+    offerMore(body);
     back.disabled = page === 0;
     next.disabled = page === last;
     where.textContent = rows.length ? `${page * PER_PAGE + 1}–${page * PER_PAGE + shown.length} of ${rows.length}` : "no rows";
@@ -86,7 +89,7 @@ function line(
   const words = explanation
     ? heatmap(explanation, { still: true, unsigned: isUnsigned })
     : html("span", { class: "corpus-plain", dir: "auto", text: visible(text ?? "") });
-  const said = [words];
+  const said = [html("div", { class: "corpus-clamp" }, words)];
   if (error !== null) said.push(html("span", { class: "corpus-error", text: error }));
   const mark =
     isRight === null
@@ -120,6 +123,27 @@ function line(
         : "",
     ),
   );
+}
+
+/** A button "more" under every text that is cut after its fourth line. */
+function offerMore(body) {
+  for (const clamp of body.querySelectorAll(".corpus-clamp:not(.is-open)")) {
+    const button = clamp.nextElementSibling?.matches(".corpus-more") ? clamp.nextElementSibling : null;
+    const isCut = clamp.scrollHeight > clamp.clientHeight + 2;
+    if (!isCut) button?.remove();
+    else if (!button) clamp.after(moreButton(clamp));
+  }
+}
+
+function moreButton(clamp) {
+  const button = html("button", { type: "button", class: "corpus-more", "aria-expanded": "false", text: "more" });
+  button.addEventListener("click", (event) => {
+    event.stopPropagation(); // a click on a row opens it
+    const isOpen = clamp.classList.toggle("is-open");
+    button.setAttribute("aria-expanded", String(isOpen));
+    button.textContent = isOpen ? "less" : "more";
+  });
+  return button;
 }
 
 function meter(probability) {

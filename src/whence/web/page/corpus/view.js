@@ -57,6 +57,13 @@ export function makeView() {
           "first line is a header",
         ),
       ),
+      select("target", "explain"),
+      html(
+        "label",
+        {},
+        html("span", { class: "sr", text: "on its own or versus the rest" }),
+        keep("versus", html("select", { id: "corpus-versus" })),
+      ),
       select("method", "by"),
       keep("modelLabel", select("model", "in")),
       keep("start", html("button", { type: "submit", id: "corpus-start", class: "primary" })),
@@ -104,6 +111,7 @@ export function makeView() {
       html("span", { class: "sr", text: "Right or wrong" }),
       keep("verdict", html("select", { id: "corpus-verdict" })),
     ),
+    html("label", { class: "corpus-sortby" }, "Sort by ", keep("sort", html("select", { id: "corpus-sort" }))),
     keep("shown", html("span", { id: "corpus-shown", class: "corpus-count", role: "status" })),
   );
 
@@ -114,7 +122,7 @@ export function makeView() {
     html("div", { class: "actions" }, button("html", "Web page"), button("jsonl", "JSON Lines"), button("csv", "CSV")),
     html("p", {
       class: "corpus-small",
-      text: "The rows that the filter shows, in this order. In CSV, a text that begins with = + - or @ gets an apostrophe in front, so that no spreadsheet runs it.",
+      text: "The rows that the filter shows, in this order. A link to this page holds the settings, not the texts. The CSV keeps the other columns of your file; in it, a text that begins with = + - or @ gets an apostrophe in front, so that no spreadsheet runs it.",
     }),
   );
 
