@@ -240,8 +240,10 @@ function end() {
   tab.running = null;
   view.progress.hidden = true;
   view.start.disabled = false;
-  const { predicted } = counts(rows, made.classes);
-  if (made.target === "predicted") view.class.value = made.classes.reduce((best, name) => (predicted[name] > predicted[best] ? name : best));
+  if (made.target === "predicted") {
+    const { predicted } = counts(rows, made.classes);
+    view.class.value = made.classes.reduce((best, name) => (predicted[name] > predicted[best] ? name : best));
+  }
   showAll(tab);
 }
 

@@ -5,8 +5,8 @@ import { literal } from "../text/python.js";
 const INLINE = 200; // numbers; more are read from the downloaded CSV
 
 /**
- * @param {{model: Object, data: Object, own: Object|null, answer: Object, blanks: Object[], settings: Object, file: string}} shown `own`: null
- *   for the model's example; `settings`: of LRP, those that were changed; `file`: the name of the CSV
+ * @param {{model: Object, data: Object, own: Object|null, answer: Object, blanks: Object[], settings: Object,
+ *   file: string}} shown `own`: null for the model's example; `settings`: of LRP, those that were changed; `file`: the name of the CSV
  * @returns {string}
  */
 export function python({ model, data, own, answer, blanks, settings, file }) {

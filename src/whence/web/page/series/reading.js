@@ -34,7 +34,8 @@ export function readSeries(text, { features: wanted, limit, step = "step", fill 
   const first = records[0].cells.map((cell) => cell.trim());
   const hasHead = !first.some((cell) => isNumber(cell)) || first.some((cell) => wanted.some((name) => same(cell, name)));
   const rows = hasHead ? records.slice(1) : records;
-  const { features, places, label, times, notes } = matched(hasHead ? first : null, rows, { wanted, width: first.length, line: records[0].line });
+  const file = { wanted, width: first.length, line: records[0].line };
+  const { features, places, label, times, notes } = matched(hasHead ? first : null, rows, file);
   if (!rows.length) throw new CsvError("The file has a header but no line with values.");
   if (rows.length > limit)
     throw new CsvError(`The file has ${rows.length} steps; at most ${limit} are taken. Cut it and try again.`);
