@@ -137,6 +137,7 @@ def test_a_client_that_waits_to_send_is_let(service: Running) -> None:
         (b"GET /%ff%fe HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 404),
         (b"GET /\xff HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 400),
         (b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", 400),  # no Host
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n\r\n", 400),
         (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n", 200),
         (b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", 431),
@@ -152,6 +153,52 @@ def test_what_is_not_http_is_refused_in_json(service: Running, content: bytes, s
     found = service.raw(content)
     assert found.startswith(f"HTTP/1.1 {status} ".encode()), found[:200]
     assert b"application/json" in found
+
+
+def sends(connection: socket.socket, content: bytes) -> bool:
+    """Whether the service still takes what is sent."""
+    try:
+        connection.sendall(content)
+    except OSError:
+        return False
+    return True
+
+
+CHUNKED = b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n15\r\n" + b'{"texts": ["a film"]}' + b"\r\n0\r\n"
+
+
+@pytest.mark.parametrize(
+    ("missing", "status"), [(b"Host: localhost\r\n", 400), (b"Content-Type: application/json\r\n", 415), (b"", 200)]
+)
+def test_trailers_are_no_headers(service: Running, missing: bytes, status: int) -> None:
+    head = HEAD.replace(missing, b"") + CHUNKED
+    assert service.raw(head + missing + b"Origin: http://evil.example\r\n\r\n").startswith(f"HTTP/1.1 {status} ".encode())
+
+
+@pytest.mark.parametrize("piece", [b"X: y\r\n", b"x"])  # many trailers, one long trailer
+def test_trailers_without_end_are_cut(service: Running, piece: bytes) -> None:
+    before = service.memory()
+    with service.connect() as connection:
+        connection.sendall(HEAD + CHUNKED + b"X-First: ")
+        assert not all(sends(connection, piece * (2**18 // len(piece))) for _ in range(200))
+        assert read_all(connection)[:13] in (b"", b"HTTP/1.1 431 ")  # the answer can be lost when the client still sends
+    assert service.memory() - before < 20
+
+
+def test_an_upgrade_to_another_http_does_not_lose_the_body(service: Running) -> None:
+    body = b'{"texts": ["a film"]}'
+    for connection in (b"Connection: Upgrade, HTTP2-Settings, close\r\n", b"Connection: close\r\nConnection: upgrade\r\n"):
+        head = HEAD + connection + b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
+        found = service.raw(head + b"Content-Length: 21\r\n\r\n" + body)
+        assert found.startswith(b"HTTP/1.1 200 ") and b'"a film"' in found
+        found = service.raw(head + b"Transfer-Encoding: chunked\r\n\r\n15\r\n" + body + b"\r\n0\r\n\r\n")
+        assert found.startswith(b"HTTP/1.1 200 ") and b'"a film"' in found
+    with service.connect() as several:  # in pieces, and the connection is kept
+        for n in range(2):
+            several.sendall(HEAD + b"Connection: upgrade\r\nUpgrade: h2c\r\nContent-Length: 21\r\n\r\n" + body[:10])
+            time.sleep(0.1)
+            several.sendall(body[10:])
+            assert several.recv(2**16).startswith(b"HTTP/1.1 200 "), n
 
 
 def test_an_upgrade_is_no_websocket(service: Running) -> None:

@@ -83,6 +83,8 @@ class App:
 
     async def _response(self, scope: Scope, headers: Mapping[str, str], receive: Receive, noted: dict[str, Any]) -> Response:
         path, method = scope["path"], scope["method"]
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            raise Refusal(400, "the request has several Host headers; give one")
         self._guards.require_host(headers)
         route = ROUTES.get(path)
         _require_method(method, "GET" if route is None else route.method)
