@@ -142,6 +142,7 @@ def test_deletion_follows_relevance(service: Running) -> None:
 def test_deletion_of_a_long_text_ends_early_and_of_few_steps_on_demand(service: Running) -> None:
     found = service.post("/api/deletion", {"text": "good film " * 950}).json
     assert len(found["order"]) == 1900 and 2 <= len(found["probability"]) < 20
+    assert found["steps"] == len(found["probability"]) - 1 and found["random"]["orders"] == 3
     assert len(service.post("/api/deletion", {"text": "a fine film", "steps": 2}).json["probability"]) == 3
     assert len(service.post("/api/deletion", {"text": "a fine film", "steps": 0}).json["probability"]) == 1
     assert len(service.post("/api/deletion", {"text": "a fine film", "steps": 9}).json["probability"]) == 4

@@ -1,5 +1,7 @@
 """Clients that mean harm, or break: each is answered or cut, and the service stays as it was."""
 
+import asyncio
+import json
 import resource
 import socket
 import time
@@ -8,6 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.web.running import JSON, Running, read_all
+from whence.web.answers import Answers
+from whence.web.lanes import Job, Lane
+from whence.web.metrics import Metrics
+from whence.web.offered import Offered
+from whence.web.requests import ExplainRequest
 
 HEAD = b"POST /api/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
@@ -265,3 +272,48 @@ def test_quick_requests_overtake_a_long_one(service: Running) -> None:
             quick += 1
         assert [each.result().status for each in slow] == [200, 200]
     assert quick >= 10
+
+
+def test_a_deletion_curve_of_a_long_text_ends_soon(service: Running) -> None:
+    start = time.monotonic()
+    answer = service.post("/api/deletion", {"text": ("a fine film, " * 150)[:1900], "model": "sst-char-gru"})
+    assert answer.status == 200 and answer.json["steps"] >= 2
+    assert time.monotonic() - start < 15  # it took more than 30 s
+
+
+@pytest.mark.parametrize("text", ["!" * 2000, " " * 32_000 + "a", "a" * 32_000])
+def test_texts_without_spaces_do_not_count_as_one_word(text: str) -> None:
+    assert _lane_of(texts=[text] * 32) == "slow"
+
+
+def test_all_classes_and_encoders_count() -> None:
+    text = "a fine film " * 80
+    assert _lane_of(texts=[text]) == "quick"
+    assert _lane_of(texts=[text] * 2, target="all") == _lane_of(texts=[text] * 3, encoders=True) == "slow"
+
+
+def _lane_of(**asked: object) -> str:
+    """The lane that a request goes to."""
+    answers, found = Answers(Offered(), Metrics()), [""]
+
+    async def take(lane: Lane, _: Job) -> bytes:
+        found[0] = lane.name
+        return b""
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lane, "result", take)
+        asyncio.run(answers.explain(ExplainRequest.model_validate(asked)))
+    answers.close()
+    return found[0]
+
+
+def test_a_client_that_left_gets_no_work_done(service: Running) -> None:
+    """Long requests whose clients leave would keep the slow lane busy."""
+    body = json.dumps({"texts": ["a fine film " * 600] * 32, "target": "all"}).encode()
+    for _ in range(4):
+        with service.connect() as connection:
+            connection.sendall(HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            time.sleep(1)
+    start = time.monotonic()
+    assert len(service.explain(*["a fine film " * 400] * 2)) == 2  # in the slow lane
+    assert time.monotonic() - start < 10

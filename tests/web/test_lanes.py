@@ -139,3 +139,20 @@ def test_a_client_that_left_is_not_computed() -> None:
 
     assert asyncio.run(leaving()) == (2, 6)
     assert run.batches == [[1], [3]]
+
+
+def test_a_client_that_left_makes_room_at_once() -> None:
+    run, queue = Recording(), lane(most=1)
+
+    async def leaving() -> Any:
+        run.gate.clear()
+        first, second = (asyncio.ensure_future(queue.result(Job(run, 0, 1, n))) for n in (1, 2))
+        await asyncio.sleep(0.05)
+        second.cancel()
+        await asyncio.sleep(0)
+        third = asyncio.ensure_future(queue.result(Job(run, 0, 1, 3)))
+        await asyncio.sleep(0)
+        run.gate.set()
+        return await first, await third
+
+    assert asyncio.run(leaving()) == (2, 6)

@@ -1,6 +1,7 @@
 """Word deletion: how the predictions of a model change as words are deleted in some order."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -51,10 +52,18 @@ def predictions_without(
     return found
 
 
-def scores_without(pipeline: Pipeline, text: Text, orders: Sequence[Sequence[int]], *, steps: int) -> NDArray[np.float32]:
+def scores_without(
+    pipeline: Pipeline,
+    text: Text,
+    orders: Sequence[Sequence[int]],
+    *,
+    steps: int,
+    before_batch: Callable[[], None] = lambda: None,
+) -> NDArray[np.float32]:
     """The scores of one text with the first 0, 1, … `steps` words of each order deleted (orders, steps + 1, classes).
 
     A word is deleted by setting its embedding to zero. The orders and steps are the rows of a few large batches.
+    `before_batch` is called before each of them; it may raise to stop.
     """
     whole = cut(pipeline, text)
     length = len(whole.forms)
@@ -67,11 +76,11 @@ def scores_without(pipeline: Pipeline, text: Text, orders: Sequence[Sequence[int
     rows, size = gone.reshape(-1, length), max(1, TOKENS // length)
     found: list[NDArray[np.float32]] = []
     for start in range(0, len(rows), size):
+        before_batch()
         part = torch.from_numpy(rows[start : start + size])
         for _, forward in batches(pipeline, [whole] * len(part), size=len(part)):
-            embedded = forward.predict().tensors[0]
-            embedded[part.to(embedded.device)] = 0
-            found.append(scores_of(pipeline, forward, embedded).float().cpu().numpy())
+            deleting = replace(forward, deleted=part.to(forward.inputs.tensors[0].device))
+            found.append(scores_of(pipeline, deleting).float().cpu().numpy())
     return np.concatenate(found).reshape(len(orders), steps + 1, len(pipeline.classes))
 
 

@@ -1,7 +1,9 @@
 """From a request that was checked to its answer: which lane it goes to, what runs there, and what comes back."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -19,15 +21,18 @@ from whence.methods.target import Contrast, contrast
 from whence.models.pipeline import Pipeline
 from whence.render.formats import rendered
 from whence.web import limits
+from whence.web.guards import GoneError
 from whence.web.lanes import Job, Lane
 from whence.web.metrics import Metrics
 from whence.web.offered import EXAMPLES, Offered, described_methods
 from whence.web.refusal import Refusal
 from whence.web.requests import Ask, DeletionRequest, ExplainRequest, RenderRequest, SeriesRequest, TextAsk
 
-ORDERS = 10  # random orders beside the one by relevance
-READ = 2**18  # tokens that a deletion curve may read; for a long text it ends earlier
+ORDERS, FEW_ORDERS = 10, 3  # random orders beside the one by relevance; few if the whole curve would read too many tokens
+READ = 2**15  # tokens that a deletion curve may read; for a long text it ends earlier
 QUICK = 1_024  # tokens; a larger request goes to the slow lane, where it holds up no small one
+PIECE = 8 * QUICK  # tokens; a long request stops between two pieces of this size when its client has left
+WORD = re.compile(r"\w+|[^\w\s]")  # a token of most tokenizers, or more than one of them
 EMPTY = "{} is empty: there is no word to explain; write at least one"
 
 
@@ -46,6 +51,7 @@ class Texts(NamedTuple):
     offered: Offered
     key: Key
     texts: Sequence[str]
+    sizes: Sequence[int]  # about how many tokens are computed for each text
     target: int | str | Contrast
     deleted: Sequence[Sequence[int]] | None = None
     format: str | None = None  # of the document; None for the service's own JSON
@@ -110,10 +116,12 @@ class Answers:
         """What a request asks for, and about how many tokens it has."""
         name = self.offered.require(asked.model)
         by_character = self.offered.reads_characters(name)
-        size = sum(_size(text, n, by_character) for n, text in enumerate(texts))
-        target = _target(self.offered.classes(name), asked.target, asked.versus, name)
+        classes = self.offered.classes(name)
+        target = _target(classes, asked.target, asked.versus, name)
         key = Key(name, _method(asked), isinstance(asked, ExplainRequest) and asked.encoders, target == "all")
-        return Texts(self.offered, key, texts, target), size
+        times = (len(classes) if key.is_all else 1) * (2 if key.encoders else 1)
+        sizes = [times * _size(text, n, by_character) for n, text in enumerate(texts)]
+        return Texts(self.offered, key, texts, sizes, target), sum(sizes)
 
 
 async def _result(lane: Lane, job: Job) -> bytes:
@@ -141,9 +149,16 @@ def explained(jobs: Sequence[Job]) -> list[bytes]:
             _require_length(pipeline, text, n)
     texts = [text for each in asked for text in each.texts]
     targets = [each.target for each in asked for _ in each.texts]
-    target = targets[0] if len(set(targets)) == 1 else targets
+    is_same = len(set(targets)) == 1
     deleted = [tokens for each in asked for tokens in each.deleted or [()] * len(each.texts)]
-    found = explain(pipeline, texts, target=target, method=key.method, encoders=key.encoders, deleted=deleted)
+    found = Explanations()
+    pieces = _pieces(asked[0].sizes) if len(jobs) == 1 else [slice(0, len(texts))]
+    for each in pieces:
+        _require_wanted(jobs)
+        found += explain(
+            pipeline, texts[each], target=targets[0] if is_same else targets[each], method=key.method,
+            encoders=key.encoders, deleted=deleted[each],
+        )  # fmt: skip
     per_text = len(found) // len(texts)
     answers: list[bytes] = []
     start = 0
@@ -152,6 +167,23 @@ def explained(jobs: Sequence[Job]) -> list[bytes]:
         answers.append(_written(found[start:end], each, per_text))
         start = end
     return answers
+
+
+def _pieces(sizes: Sequence[int]) -> Iterator[slice]:
+    """Consecutive texts of about PIECE tokens together."""
+    start = total = 0
+    for n, size in enumerate(sizes):
+        if n > start and total + size > PIECE:
+            yield slice(start, n)
+            start, total = n, 0
+        total += size
+    yield slice(start, len(sizes))
+
+
+def _require_wanted(jobs: Sequence[Job]) -> None:
+    """Stop when nobody waits for the answer any more."""
+    if all(job.future.done() for job in jobs):
+        raise GoneError
 
 
 def _written(found: Explanations, asked: Texts, per_text: int) -> bytes:
@@ -181,17 +213,17 @@ def _series(offered: Offered, name: str, method: Method, asked: SeriesRequest) -
 
 def curve(jobs: Sequence[Job]) -> list[bytes]:
     """How the target's probability changes as the words are deleted by relevance, and in random orders."""
-    return [_curve(job.asked) for job in jobs]
+    return [_curve(job.asked, job) for job in jobs]
 
 
-def _curve(asked: Texts) -> bytes:
-    (text,), pipeline, steps = asked.texts, asked.pipeline, asked.steps
+def _curve(asked: Texts, job: Job) -> bytes:
+    (text,), pipeline = asked.texts, asked.pipeline
     _require_length(pipeline, text, 0)
     explanation = explain(pipeline, text, target=asked.target, method=asked.key.method)
     count = len(explanation.tokens)
-    last = min(count if steps is None else steps, count, max(1, READ // (count * (1 + ORDERS))))
-    orders = [deletion_order(explanation, "decreasing"), *random_orders([count] * ORDERS, seed=0)]
-    scores = scores_without(pipeline, text, orders, steps=last).astype("float64")
+    last, chance = _extent(count, asked.steps)
+    orders = [deletion_order(explanation, "decreasing"), *random_orders([count] * chance, seed=0)]
+    scores = scores_without(pipeline, text, orders, steps=last, before_batch=lambda: _require_wanted([job])).astype("float64")
     if scores.shape[-1] == 1:
         scores = np.concatenate([scores, np.zeros_like(scores)], -1)  # a single score's probability is its sigmoid
     odds = np.exp(scores - scores.max(-1, keepdims=True))
@@ -203,16 +235,24 @@ def _curve(asked: Texts) -> bytes:
             "target": explanation.target,
             "tokens": explanation.tokens,
             "order": orders[0],
+            "steps": last,
             "probability": probability[0].tolist(),
             "predicted": [pipeline.classes[n] for n in predicted],
             "random": {
                 "mean": by_chance.mean(0).tolist(),
                 "low": by_chance.min(0).tolist(),
                 "high": by_chance.max(0).tolist(),
-                "orders": ORDERS,
+                "orders": chance,
             },
         }
     )
+
+
+def _extent(count: int, steps: int | None) -> tuple[int, int]:
+    """How many of a text's `count` words a curve deletes, and in how many random orders, so that it reads READ tokens."""
+    wanted = min(count if steps is None else steps, count)
+    chance = ORDERS if (1 + ORDERS) * (wanted + 1) * count <= READ else FEW_ORDERS
+    return min(wanted, max(1, READ // (count * (1 + chance)) - 1)), chance
 
 
 def _method(asked: Ask) -> Method:
@@ -258,10 +298,12 @@ def _size(text: str, n: int, by_character: bool) -> int:
         raise Refusal(422, f"text {n + 1} has {len(text)} characters; a text has at most {limits.CHARACTERS}: split it")
     if not text or (not by_character and not text.strip()):
         raise Refusal(422, EMPTY.format(f"text {n + 1}"))
-    pieces = len(text) if by_character else len(text.split())
-    if pieces > limits.TOKENS:
+    if (len(text) if by_character else len(text.split(maxsplit=limits.TOKENS))) > limits.TOKENS:
         raise _too_long(n)
-    return pieces
+    if by_character:
+        return len(text)
+    words = sum(1 for _ in islice(WORD.finditer(text), limits.TOKENS))
+    return max(words, len(text) // 16, 1)  # a long word takes time too
 
 
 def _require_length(pipeline: Pipeline, text: str, n: int) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import traceback
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -96,7 +96,8 @@ class App:
             return await route.answer(self._service, None)
         self._guards.require_origin(headers)
         require_json(headers)
-        return await self._answered(route, await self._bodies.read(headers, receive), noted)
+        body = await self._bodies.read(headers, receive)
+        return await _unless_gone(self._answered(route, body, noted), receive)
 
     async def _answered(self, route: Route, body: bytes, noted: dict[str, Any]) -> Response:
         assert route.asks is not None
@@ -109,6 +110,19 @@ class App:
     def _page(self, path: str, headers: Mapping[str, str]) -> Response:
         name = PAGES.get(path, path.removeprefix("/page/") if path.startswith("/page/") else "")
         return self._files.response(name, headers)
+
+
+async def _unless_gone(answering: Coroutine[Any, Any, Response], receive: Receive) -> Response:
+    """The answer to a client that waits; when it leaves, its work is dropped."""
+    work, leaving = asyncio.ensure_future(answering), asyncio.ensure_future(receive())
+    try:
+        await asyncio.wait((work, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise GoneError
+        return work.result()
+    finally:
+        work.cancel()
+        leaving.cancel()
 
 
 def _require_method(given: str, needed: str) -> None:

@@ -26,6 +26,7 @@ class Job:
     key: Hashable
     size: int
     asked: Any
+    is_waiting: bool = False
     future: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -47,6 +48,7 @@ class Lane:
         if self._waiting and (len(self._waiting) >= self.most or self._tokens + job.size > self.room):
             raise Refusal(429, "the service is busy: its queue is full; try again in a second", {"Retry-After": "1"})
         self._waiting.append(job)
+        job.is_waiting = True
         self._tokens += job.size
         self._metrics.queued(self.name, len(self._waiting))
         if self._running is None:
@@ -56,6 +58,15 @@ class Lane:
             return await job.future
         finally:
             timer.cancel()
+            self._drop(job)
+
+    def _drop(self, job: Job) -> None:
+        """Take a job that still waits out of the queue: nobody wants it any more."""
+        if job.is_waiting:
+            job.is_waiting = False
+            self._waiting.remove(job)
+            self._tokens -= job.size
+            self._metrics.queued(self.name, len(self._waiting))
 
     def _gather(self) -> None:
         """Start when as many jobs wait as last time, or after a moment."""
@@ -85,8 +96,10 @@ class Lane:
         for job in self._waiting:
             if job.future.done():
                 self._tokens -= job.size
+                job.is_waiting = False
             elif not chosen or (size + job.size <= self.batch and (job.run, job.key) == (chosen[0].run, chosen[0].key)):
                 chosen.append(job)
+                job.is_waiting = False
                 size += job.size
             else:
                 left.append(job)

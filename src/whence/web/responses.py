@@ -53,6 +53,7 @@ class DeletionAnswer(BaseModel):
     target: str
     tokens: list[str]
     order: list[int]
+    steps: int
     probability: list[float]
     predicted: list[str]
     random: RandomOrders
