@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from whence.web import limits
-from whence.web.lanes import Job, Lane
+from whence.web.lanes import Job, Lane, ModelFault
 from whence.web.metrics import Metrics
 from whence.web.refusal import Refusal
 
@@ -156,3 +156,17 @@ def test_a_client_that_left_makes_room_at_once() -> None:
         return await first, await third
 
     assert asyncio.run(leaving()) == (2, 6)
+
+
+def test_a_model_that_exits_fails_its_own_request_alone() -> None:
+    def run(jobs: Sequence[Job]) -> list[Any]:
+        if any(job.asked == 13 for job in jobs):
+            raise SystemExit(3)
+        return [job.asked for job in jobs]
+
+    async def ask() -> list[Any]:
+        queue = lane()
+        return await asyncio.gather(*(queue.result(Job(run, 0, 1, n)) for n in (1, 2, 13, 4)), return_exceptions=True)
+
+    found = asyncio.run(ask())
+    assert isinstance(found.pop(2), ModelFault) and found == [1, 2, 4]

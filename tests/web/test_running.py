@@ -174,6 +174,66 @@ def nan_model() -> object:
     return whence.Pipeline(Odd(), pipeline.tokenizer, pipeline.vocabulary, pipeline.classes, "odd")
 
 
+def faulty_model() -> object:
+    """A model that sleeps, exits or fails with the text's ids in its message, each at a word of its own."""
+    import torch
+
+    import whence
+
+    pipeline = whence.load("sst-bilstm")
+    module = pipeline.module
+    sleep, leave, fail = pipeline.vocabulary.ids(["sleep", "leave", "fail"])
+
+    class Faulty(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = module
+
+        def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            if (ids == sleep).any():
+                time.sleep(50)
+            if (ids == leave).any():
+                sys.exit(3)
+            if (ids == fail).any():
+                raise ValueError("a secret text")
+            return self.inner(ids, lengths)
+
+    return whence.Pipeline(Faulty(), pipeline.tokenizer, pipeline.vocabulary, pipeline.classes, "faulty")
+
+
+def failing_series() -> object:
+    """A model of series that fails with numbers of the series in its message."""
+    import torch
+
+    class Failing(torch.nn.Module):
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            raise ValueError(f"a secret number {values.tolist()}")
+
+    return Failing()
+
+
+def test_models_that_fail_exit_or_sleep() -> None:
+    from_here = {"PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])}
+    service = Running(
+        "--model", "tests.web.test_running:faulty_model", "--model", "tests.web.test_running:failing_series", env=from_here,
+        before="from whence.web import limits as l; l.WAIT_SECONDS = 2.0",
+    )  # fmt: skip
+    failed = "the service failed at this request; its log says why"
+    for word in ("leave", "fail"):
+        answer = service.post("/api/explain", {"texts": [word]})
+        assert (answer.status, answer.error) == (503, failed)
+    answer = service.post("/api/series", {"values": [[17.25]]})
+    assert (answer.status, answer.error) == (503, failed)
+    assert service.explain("a fine film")
+    assert service.post("/api/explain", {"texts": ["sleep"]}).status == 503
+    start = time.monotonic()
+    assert service.stop() == 0, service.logged()
+    assert time.monotonic() - start < 20  # the model still sleeps
+    log = service.logged()
+    assert "secret" not in log and "17.25" not in log
+    assert "ValueError" in log and "SystemExit" in log and "test_running.py" in log
+
+
 BEARER = {"Authorization": "Bearer s3cret"}
 TEXT = {"texts": ["a film"]}
 
@@ -234,6 +294,7 @@ def test_the_host_that_is_asked_for(guarded: Running, host: str, status: int) ->
         ({"Origin": "http://localhost:3000", "Host": "localhost:8000"}, 403),
         ({"Origin": "https://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://["}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-origin"}, 200),
     ],

@@ -71,6 +71,11 @@ class Answers:
         self.quick = Lane("quick", metrics, most=512, room=16 * QUICK, batch=2 * QUICK)
         self.slow = Lane("slow", metrics, most=32, room=256 * QUICK, batch=QUICK)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a thread still runs something, if only for clients that were told to wait no longer."""
+        return self.quick.is_busy or self.slow.is_busy
+
     def close(self) -> None:
         """End the threads."""
         self.quick.close()
@@ -132,6 +137,8 @@ async def _result(lane: Lane, job: Job) -> bytes:
             raise Refusal(422, str(error)) from None
         raise Refusal(422, EMPTY.format("a text")) from None  # the library quotes the text
     except WhenceError as error:
+        if isinstance(error.__cause__, Exception) and not isinstance(error.__cause__, WhenceError):
+            raise  # the model failed; the sentence quotes what it said, which can quote the user's numbers
         raise Refusal(422, str(error)) from None
 
 

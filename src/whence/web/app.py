@@ -57,8 +57,13 @@ class App:
     def _warm_up(self) -> None:
         try:
             self._service.answers.offered.warm_up()
-        except Exception:
-            self._log.line(level="error", message="the default model cannot be used", traceback=traceback.format_exc())
+        except BaseException as error:  # also SystemExit of a model
+            self._log_failure("the default model cannot be used", error)
+
+    def _log_failure(self, message: str, error: BaseException) -> None:
+        """Log where an error came from; its own words can quote a text, so they are left out unless texts are logged."""
+        told = "".join(traceback.format_exception(error)) if self._log_texts else _frames(error)
+        self._log.line(level="error", message=message, traceback=told)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         start, path = perf_counter(), scope["path"]
@@ -70,8 +75,8 @@ class App:
             response = None
         except Refusal as refusal:
             response = refusal.response()
-        except Exception:
-            self._log.line(level="error", message="a request failed", traceback=traceback.format_exc())
+        except Exception as error:
+            self._log_failure("a request failed", error)
             response = error_response(503, "the service failed at this request; its log says why", {"Retry-After": "5"})
         status = 499 if response is None else response.status_code  # 499: the client left
         if response is not None:
@@ -110,6 +115,14 @@ class App:
     def _page(self, path: str, headers: Mapping[str, str]) -> Response:
         name = PAGES.get(path, path.removeprefix("/page/") if path.startswith("/page/") else "")
         return self._files.response(name, headers)
+
+
+def _frames(error: BaseException) -> str:
+    """Where an error was raised, and the error that caused it, without what they say."""
+    before = [_frames(error.__cause__)] if error.__cause__ is not None else []
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [f"{each.filename}:{each.lineno} in {each.name}" for each in frames]
+    return "\n".join([*before, *lines, type(error).__name__])
 
 
 async def _unless_gone(answering: Coroutine[Any, Any, Response], receive: Receive) -> Response:

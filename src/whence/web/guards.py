@@ -40,7 +40,7 @@ class Guards:
         """Refuse a request that the page of another site makes in a user's browser."""
         origin = headers.get("origin")
         if origin is not None:
-            place = urlsplit(origin).netloc.lower() if origin.isascii() else ""
+            place = _place(origin)
             is_own = place == headers.get("host", "").lower() or host_name(place) in self.allowed
             if not place or not is_own:
                 raise Refusal(403, "the request comes from a page of another site; use the service's own page, or no browser")
@@ -68,6 +68,14 @@ def host_name(given: str) -> str | None:
     except ValueError:
         return None
     return (parts.hostname or "").rstrip(".") or None
+
+
+def _place(origin: str) -> str:
+    """The host and port of an Origin header; empty if it is none."""
+    try:
+        return urlsplit(origin).netloc.lower() if origin.isascii() else ""
+    except ValueError:
+        return ""
 
 
 def _is_address(name: str) -> bool:

@@ -18,6 +18,10 @@ from whence.web.refusal import Refusal
 GATHER_SECONDS = 0.002
 
 
+class ModelFault(Exception):  # noqa: N818 - as in ModelError, but not one that a user can mend
+    """A model tried to end the process, such as by sys.exit()."""
+
+
 @dataclass(eq=False, slots=True)
 class Job:
     """A piece of work. Jobs with the same function and key may run in one call; `size` is about its number of tokens."""
@@ -42,6 +46,11 @@ class Lane:
         self._running: asyncio.Future[list[Any]] | None = None
         self._expected = 1  # so many jobs were there last time
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a batch runs."""
+        return self._running is not None
 
     async def result(self, job: Job) -> Any:
         """Queue a job and wait for its result; refuses when the queue is full or the wait is too long."""
@@ -134,8 +143,17 @@ def outcomes(jobs: Sequence[Job]) -> list[Any]:
     except Exception as error:
         if len(jobs) == 1:
             return [error]
+    except BaseException as error:  # a model that calls sys.exit() ends its request, not the service
+        if len(jobs) == 1:
+            return [_fault(error)]
     middle = len(jobs) // 2
     return outcomes(jobs[:middle]) + outcomes(jobs[middle:])
+
+
+def _fault(error: BaseException) -> ModelFault:
+    found = ModelFault("the model tried to end the process")
+    found.__cause__ = error
+    return found
 
 
 def _give_up(future: asyncio.Future[Any]) -> None:

@@ -27,6 +27,7 @@ class Protocol(HttpToolsProtocol):
     _is_upgrade = False  # the client offers another protocol
     _is_refused = False
     _blocked: float | None = None  # the deadline for a client that does not read
+    _unread = 0  # bytes that it had not read yet when the deadline was set
 
     def connection_made(self, transport: Any) -> None:
         """Expect a request in time; refuse a connection too many."""
@@ -104,7 +105,7 @@ class Protocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         """The client does not read its response fast enough."""
-        self._blocked = monotonic() + limits.SEND_SECONDS
+        self._blocked, self._unread = monotonic() + limits.SEND_SECONDS, self.transport.get_write_buffer_size()
         super().pause_writing()
 
     def resume_writing(self) -> None:
@@ -117,7 +118,10 @@ class Protocol(HttpToolsProtocol):
         self._refuse(400, "this is not a valid HTTP request")
 
     def cut_if_late(self, now: float) -> None:
-        """End the connection if its time is over."""
+        """End the connection if its time is over. A client that reads, however slowly, has new time."""
+        unread = self.transport.get_write_buffer_size()
+        if self._blocked is not None and unread < self._unread:
+            self._blocked, self._unread = now + limits.SEND_SECONDS, unread
         if self.deadline is None and self.transport.is_closing():
             self.deadline = now + CLOSING_SECONDS
         elif (self.deadline is not None and now > self.deadline) or (self._blocked is not None and now > self._blocked):

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import sys
@@ -33,13 +34,20 @@ def run(listening: socket.socket, settings: Settings, models: Mapping[str, objec
     log, metrics = Log(), Metrics()
     logging.getLogger().addHandler(LogHandler(log))
     guards = Guards(settings.host, names(settings.allowed), settings.token)
-    app = App(Service(Answers(offered, metrics), metrics), guards, log, log_texts=settings.log_texts)
+    answers = Answers(offered, metrics)
+    app = App(Service(answers, metrics), guards, log, log_texts=settings.log_texts)
     config = uvicorn.Config(
         app, http=Protocol, ws="none", lifespan="on", log_config=None, access_log=False, server_header=False,
         proxy_headers=False, timeout_keep_alive=int(limits.KEPT_SECONDS), timeout_graceful_shutdown=int(limits.STOP_SECONDS),
     )  # fmt: skip
+
+    def leave() -> None:
+        if answers.is_busy:  # Python would wait for the threads, and a model can take for ever
+            log.close()
+            os._exit(0)
+
     try:
-        Server(config, announce).run([listening])
+        Server(config, announce, leave).run([listening])
     finally:
         log.close()
 
@@ -47,9 +55,10 @@ def run(listening: socket.socket, settings: Settings, models: Mapping[str, objec
 class Server(uvicorn.Server):
     """Uvicorn's server; it ends late connections, and a signal that it obeyed is no failure of the process."""
 
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None], leave: Callable[[], None]) -> None:
+        """`announce` is called when it serves, `leave` when it has stopped."""
         super().__init__(config)
-        self._announce = announce
+        self._announce, self._leave = announce, leave
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to serve, and say so."""
@@ -63,6 +72,7 @@ class Server(uvicorn.Server):
             await super().serve(sockets)
         finally:
             watching.cancel()
+        self._leave()
 
     async def _watch(self) -> None:
         while True:

@@ -86,7 +86,8 @@ class Workers:
         self._is_stopping = True
 
     def _end(self) -> None:
-        """Ask the processes to finish what is in flight, and wait for them."""
+        """Ask the processes to finish what is in flight, and wait for them; new clients find nobody who listens."""
+        self._given[0].close()  # or else they would wait in its queue, and be cut at the end
         for process in self._processes:
             if process.is_alive():
                 process.terminate()
