@@ -22,7 +22,7 @@ from rich.text import Text
 
 import whence
 from whence.explanation import Explanation
-from whence.render.colour import AGAINST, FOR, shades, visible
+from whence.render.colour import AGAINST, FOR, Shade, shades, visible
 from whence.render.formats import FORMATS, rendered
 from whence.render.html import notebook, page
 from whence.render.latex import latex
@@ -199,6 +199,15 @@ def luminance(colour: ColorTriplet) -> float:
     """Relative luminance, by which contrast is computed (WCAG 2)."""
     parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour.normalized]
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+@pytest.mark.parametrize("is_for", [True, False])
+def test_letters_read_well_on_every_shade(is_for: bool) -> None:
+    for step in range(101):
+        shade = Shade(step / 100, is_for)
+        light = luminance(ColorTriplet(*shade.mixed()))
+        contrast = 1.05 / (light + 0.05) if shade.letters == "white" else (light + 0.05) / 0.05
+        assert contrast >= 4.5  # WCAG AA
 
 
 def test_without_any_relevance_nothing_is_coloured() -> None:

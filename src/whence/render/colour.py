@@ -75,8 +75,16 @@ class Shade(NamedTuple):
     @property
     def letters(self) -> Literal["white", "black"]:
         """The colour of letters that are easy to read on it."""
-        red, green, blue = self.mixed()
-        return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else "black"
+        return "white" if _luminance(self.mixed()) < EVEN else "black"
+
+
+EVEN = 0.179  # the luminance at which white and black letters have the same contrast
+
+
+def _luminance(colour: RGB) -> float:
+    """Relative luminance, 0 to 1, as contrast is measured on the web (WCAG)."""
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (each / 255 for each in colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def shades(explanation: Explanation) -> list[Shade]:
