@@ -88,6 +88,22 @@ def test_a_client_that_does_not_read_is_cut(hasty: Running) -> None:
     assert not found.endswith(b"]}")  # cut in the middle
 
 
+def test_a_client_that_reads_slowly_gets_the_whole_answer(hasty: Running) -> None:
+    body = b'{"target": "all", "texts": [' + b",".join([b'"' + b"a film " * 800 + b'"'] * 32) + b"]}"
+    found = bytearray()
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+        connection.settimeout(60)
+        connection.connect(("127.0.0.1", hasty.port))
+        connection.sendall(HEAD + f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        start = time.monotonic()
+        while chunk := connection.recv(2**16):
+            found += chunk
+            if time.monotonic() - start < 30:
+                time.sleep(0.02)
+    assert found.endswith(b"]}") and len(found) > 5_000_000
+
+
 def test_a_thousand_idle_connections(hasty: Running) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))

@@ -147,7 +147,7 @@ def guarded() -> "object":
     folder = Path(__file__).parents[2] / "src" / "whence" / "models" / "bundle" / "sst-bigru"
     running = Running(
         "--allow-host", "Whence.example", "--model", str(folder), "--model", "tests.web.test_running:nan_model", "--log-texts",
-        env={"WHENCE_TOKEN": "s3cret", "PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])},
+        env={"WHENCE_TOKEN": " s3cret\n", "PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])},
     )  # fmt: skip
     yield running
     assert running.stop() == 0, running.logged()

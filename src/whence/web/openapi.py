@@ -12,7 +12,7 @@ from whence import __version__
 from whence.web.responses import Failure
 from whence.web.routes import ROUTES, Route
 
-COMMON = (400, 421)  # a broken request, and one for another host, whatever the path
+COMMON = (400, 405, 421, 431, 503)  # whatever the path: not valid, another method or host, long headers, too many clients
 
 
 @cache

@@ -16,6 +16,11 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     log_texts: bool = False
 
+    def __post_init__(self) -> None:
+        """A token's outer blanks are not part of it: a header cannot have them."""
+        if self.token is not None:
+            object.__setattr__(self, "token", self.token.strip())
+
 
 def bound(host: str, port: int) -> socket.socket:
     """A socket that listens there; raises if it cannot."""
