@@ -94,6 +94,24 @@ def _serving(pids: set[int]) -> list[int]:
     return [pid for pid in pids if "resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
+def test_workers_that_stop_take_no_new_clients_and_answer_the_others() -> None:
+    service = Running("--workers", "2")
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(service.post("/api/explain", LONG).status))
+    thread.start()
+    time.sleep(0.6)
+    assert not found, "the request was too quick for this test"
+    service.process.send_signal(signal.SIGTERM)
+    time.sleep(0.6)
+    if service.process.poll() is None:
+        with pytest.raises(ConnectionRefusedError):
+            service.connect()
+    assert service.process.wait(60) == 0
+    service.stop()
+    thread.join(30)
+    assert found == [200], service.logged()
+
+
 def test_workers_end_when_their_parent_is_killed() -> None:
     service = Running("--workers", "2")
     children = _serving({int(each) for each in _children(service.process.pid)})
