@@ -145,8 +145,13 @@ export class Picture {
     byId("verdict").replaceChildren("Type a sentence above, or take one of the examples. Every word will be coloured by what it said.");
   }
 
-  /** A part that unfolds is part of the state. */
+  /** A part that unfolds is part of the state. The browser's own event comes later: a repaint before it would undo a click. */
   #unfold(part) {
+    byId(part).querySelector("summary").addEventListener("click", (event) => {
+      event.preventDefault();
+      const { open } = this.store.state;
+      this.store.set({ open: open.includes(part) ? open.filter((each) => each !== part) : [...open, part] });
+    });
     byId(part).addEventListener("toggle", () => {
       const { open } = this.store.state;
       if (byId(part).open === open.includes(part)) return;
