@@ -19,7 +19,7 @@ from whence.methods.method import Method, Question
 from whence.methods.registry import method_of
 from whence.methods.target import Contrast, Target
 from whence.models.bundled import load_any
-from whence.models.pipeline import Pipeline
+from whence.models.pipeline import Pipeline, class_of
 from whence.result import Result
 
 BATCH = 256
@@ -142,13 +142,10 @@ def _target(pipeline: Pipeline, target: One) -> One:
         if not 0 <= target < len(pipeline.classes):
             raise TargetError(f"target {target} does not exist: {pipeline.name} has {len(pipeline.classes)} classes, from 0 on")
         return target
-    if target in pipeline.classes:
-        return pipeline.classes.index(target)
     if target in ("predicted", "all"):
         return target
-    folded = [name.casefold() for name in pipeline.classes]
-    if folded.count(str(target).casefold()) == 1:
-        return folded.index(str(target).casefold())
+    if (found := class_of(pipeline.classes, target)) is not None:
+        return found
     known = ", ".join(pipeline.classes)
     raise TargetError(f'there is no class {target!r}; {pipeline.name} knows {known}; "predicted" and "all" are possible too')
 

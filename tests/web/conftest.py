@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Browser
 
+from tests.web.browser import browsing, serving
 from tests.web.running import Running
 
 SHORT = "from whence.web import limits as l; l.HEADER_SECONDS = l.BODY_SECONDS = l.KEPT_SECONDS = l.SEND_SECONDS = 1.0"
@@ -25,3 +27,17 @@ def hasty() -> Iterator[Running]:
     yield running
     assert running.stop() == 0, running.logged()
     assert "traceback" not in running.logged()
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The address of a page that is served."""
+    with serving() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser."""
+    with browsing() as found:
+        yield found

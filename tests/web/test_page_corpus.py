@@ -12,22 +12,10 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 import whence
 from tests.web.accessible import nameless, repeated_ids, scrolls_sideways
-from tests.web.browser import browsing, serving, visiting
+from tests.web.browser import visiting
 
 SAMPLE = Path(whence.__file__).parent / "web" / "page" / "corpus" / "sample.csv"
 HOSTILE = "<script>document.title='taken'</script> \u202eevil שלום <b>not</b> bad"
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture

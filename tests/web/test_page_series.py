@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import whence
 from tests.web.accessible import nameless, repeated_ids, scrolls_sideways
-from tests.web.browser import browsing, serving, visiting
+from tests.web.browser import serving, visiting
 
 READY = '.series[aria-busy="false"]'
 
@@ -40,18 +40,6 @@ class EachStep(nn.Module):
 def hourly() -> whence.SeriesModel:
     """A model of the reader's own, without names of features and outputs."""
     return whence.SeriesModel(EachStep(), name="hourly", step="hour")
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture

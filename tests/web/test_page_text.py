@@ -12,24 +12,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import whence
-from tests.web.browser import browsing, serving, settled, visiting
+from tests.web.browser import serving, settled, visiting
 
 TEXT = "neither funny nor suspenseful nor particularly well-drawn ."
 MARKUP = "<script>document.title='taken'</script> <img src=x onerror=alert(1)>"
 HOSTILE = MARKUP + " \u202eevil\u202c \u0007 שלום עולם 👩\u200d👩\u200d👧 & \"'`${1}\n\tnot  bad"
 CONTROLS = ("target", "method", "model", "versus", "compare")
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture

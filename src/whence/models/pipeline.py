@@ -34,6 +34,14 @@ FILES = ("config.json", "model.safetensors", "vocabulary.txt")
 RESERVED = ("predicted", "all", "rest")  # targets that are not classes
 
 
+def class_of(classes: Sequence[str], given: object) -> int | None:
+    """The number of a class that is given by its name, in whatever letters if only one fits; None if there is none."""
+    if given in classes:
+        return classes.index(cast(str, given))
+    folded = [name.casefold() for name in classes]
+    return folded.index(str(given).casefold()) if folded.count(str(given).casefold()) == 1 else None
+
+
 class Config(TypedDict):
     """The content of config.json."""
 

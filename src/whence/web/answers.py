@@ -18,7 +18,7 @@ from whence.explanation import Explanations
 from whence.methods.method import Method
 from whence.methods.registry import method_class, settings_of
 from whence.methods.target import Contrast, contrast
-from whence.models.pipeline import Pipeline
+from whence.models.pipeline import Pipeline, class_of
 from whence.render.formats import rendered
 from whence.web import limits
 from whence.web.guards import GoneError
@@ -289,13 +289,10 @@ def _class(classes: Sequence[str], target: str | int, model: str) -> int | str:
         if target >= len(classes):
             raise Refusal(422, f"target {target} does not exist: {model} has {len(classes)} classes, from 0 on")
         return target
-    if target in classes:
-        return classes.index(target)
     if target in ("predicted", "all"):
         return target
-    folded = [name.casefold() for name in classes]
-    if folded.count(target.casefold()) == 1:
-        return folded.index(target.casefold())
+    if (found := class_of(classes, target)) is not None:
+        return found
     raise Refusal(422, f'there is no such class; {model} knows {", ".join(classes)}; "predicted" and "all" are possible too')
 
 
