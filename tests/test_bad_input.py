@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import pack_sequence
 from torch.overrides import TorchFunctionMode
 
 from tests.models import BiLSTM, Tagger
+from tests.perturbing import PERTURBING
 from whence import (
     LRP,
     ConservationError,
@@ -23,7 +24,7 @@ from whence import (
     relevance,
 )
 
-METHODS = [LRP(), SensitivityAnalysis()]
+METHODS = [LRP(), SensitivityAnalysis(), *PERTURBING]
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -9,10 +9,11 @@ from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_sequence
 from torch.testing import assert_close
 
 from tests.models import BiLSTM, Packing, Tagger
+from tests.perturbing import PERTURBING
 from whence import LRP, GradientXInput, InputError, SensitivityAnalysis, relevance
 
 LENGTHS = [3, 7, 1, 7, 5, 2]
-METHODS = [LRP(), LRP(delta=1.0), LRP(delta=0.5, stabiliser="absorbed"), SensitivityAnalysis(), GradientXInput()]
+METHODS = [LRP(), LRP(delta=1.0), LRP(delta=0.5, stabiliser="absorbed"), SensitivityAnalysis(), GradientXInput(), *PERTURBING]
 
 
 @pytest.fixture

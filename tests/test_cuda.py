@@ -10,12 +10,13 @@ from torch.nn.utils.rnn import pack_sequence, pad_sequence
 from torch.testing import assert_close
 
 from tests.models import BiLSTM, Tagger
+from tests.perturbing import PERTURBING
 from tests.recurrent.test_paths import Case, close
 from whence import LRP, GradientXInput, SensitivityAnalysis, relevance
 from whence.speed import ratios
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
-METHODS = [LRP(), LRP(delta=1.0), LRP(stabiliser="absorbed"), SensitivityAnalysis(), GradientXInput()]
+METHODS = [LRP(), LRP(delta=1.0), LRP(stabiliser="absorbed"), SensitivityAnalysis(), GradientXInput(), *PERTURBING]
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)

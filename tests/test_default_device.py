@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from tests.perturbing import PERTURBING
 from whence import LRP, GradientXInput, explain, load, relevance
 
-METHODS = [LRP(), LRP(epsilon=0.0), LRP(delta=1.0, product="half"), LRP(product="prop"), GradientXInput()]
+METHODS = [LRP(), LRP(epsilon=0.0), LRP(delta=1.0, product="half"), LRP(product="prop"), GradientXInput(), *PERTURBING]
 
 
 class Reader(nn.Module):

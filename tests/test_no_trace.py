@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
 from tests.models import Tagger
+from tests.perturbing import PERTURBING
 from whence import LRP, GradientXInput, NoRuleError, SensitivityAnalysis, WhenceError, relevance
 
-METHODS = [LRP(), SensitivityAnalysis(), GradientXInput()]
+METHODS = [LRP(), SensitivityAnalysis(), GradientXInput(), *PERTURBING]
 
 
 def make_model() -> Tagger:

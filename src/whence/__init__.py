@@ -23,8 +23,13 @@ if TYPE_CHECKING:
     from whence.interpreter.rules.custom import Call, handles
     from whence.interpreter.rules.gates import gate
     from whence.methods.gradient_input import GradientXInput
+    from whence.methods.integrated import IntegratedGradients
     from whence.methods.lrp import LRP
+    from whence.methods.occlusion import Occlusion
+    from whence.methods.random_relevance import Random
     from whence.methods.sensitivity import SensitivityAnalysis
+    from whence.methods.shapley import Shapley
+    from whence.methods.smoothgrad import SmoothGrad
     from whence.methods.target import contrast
     from whence.models.bundled import load
     from whence.models.pipeline import Pipeline
@@ -60,8 +65,13 @@ _HOMES = {
     "handles": "whence.interpreter.rules.custom",
     "gate": "whence.interpreter.rules.gates",
     "GradientXInput": "whence.methods.gradient_input",
+    "IntegratedGradients": "whence.methods.integrated",
     "LRP": "whence.methods.lrp",
+    "Occlusion": "whence.methods.occlusion",
+    "Random": "whence.methods.random_relevance",
     "SensitivityAnalysis": "whence.methods.sensitivity",
+    "Shapley": "whence.methods.shapley",
+    "SmoothGrad": "whence.methods.smoothgrad",
     "contrast": "whence.methods.target",
     "load": "whence.models.bundled",
     "Pipeline": "whence.models.pipeline",
@@ -79,13 +89,18 @@ __all__ = [
     "GradientXInput",
     "InputError",
     "Inspection",
+    "IntegratedGradients",
     "ModelError",
     "NoRuleError",
+    "Occlusion",
     "Pipeline",
+    "Random",
     "Result",
     "SensitivityAnalysis",
     "SeriesExplanation",
     "SeriesModel",
+    "Shapley",
+    "SmoothGrad",
     "TargetError",
     "WeightsError",
     "WhenceError",

@@ -213,6 +213,7 @@ def _assembled(
     one, other = (target.one, target.other) if isinstance(target, Contrast) else (target, None)
     chosen = list(range(len(classes))) if is_all else [best if one == "predicted" else cast(int, one)]
     versus = "" if other is None else "rest" if other == "rest" else classes[best if other == "predicted" else cast(int, other)]
+    is_other = bool(versus) or not method.explains_score  # something else than the target's score is explained
     shown = tuple(text[start:end] for start, end in spans)
     unknown = tuple(number == 0 for number in ids[: len(spans)])
 
@@ -226,7 +227,7 @@ def _assembled(
             spans=spans,
             unknown=unknown,
             relevance=tuple(own(batch.relevance, k)[: len(spans)]),
-            scores=dict(zip(classes, outputs, strict=True)) | ({} if versus else {classes[index]: own(batch.scores, k)}),
+            scores=dict(zip(classes, outputs, strict=True)) | ({} if is_other else {classes[index]: own(batch.scores, k)}),
             predicted=classes[best],
             target=classes[index],
             method={"name": method.name, **batch.settings},
@@ -236,7 +237,7 @@ def _assembled(
             is_signed=method.is_signed,
             encoders=tuple(tuple(own(share, k)[: len(spans)]) for share in batch.encoders),
             versus=versus,
-            difference=own(batch.scores, k) if versus else None,
+            difference=own(batch.scores, k) if is_other else None,
             deleted=tuple(deleted),
         )
         for k, index in enumerate(chosen)

@@ -14,7 +14,7 @@ class Explanation:
     """Which tokens of a text spoke for the target's score (positive) and which against it (negative).
 
     `spans` are the tokens' positions in `text`. With `encoders=True`, `encoders` holds the relevance through each direction.
-    If the target is explained versus another class or the rest, `difference` is the amount explained.
+    If the target is explained versus another class or the rest, or not by its score, `difference` is the amount explained.
     """
 
     text: str
@@ -32,7 +32,7 @@ class Explanation:
     choices: tuple[str, ...] = ()  # what had to be decided about the model, such as which factor of a product is the gate
     is_signed: bool = True  # whether relevance can speak against the target; that of sensitivity analysis cannot
     versus: str = ""  # the class that the target is contrasted with, or "rest"
-    difference: float | None = None  # the score of the target minus that of `versus`
+    difference: float | None = None  # the score of the target minus that of `versus`, or its log-probability
     deleted: tuple[int, ...] = ()  # the tokens whose vectors were set to zero
 
     # How an explanation is displayed, as "text" and as "html"; filled by whence.render.display.
@@ -40,7 +40,7 @@ class Explanation:
 
     @property
     def score(self) -> float:
-        """The amount that was explained: the target's score, or its difference from what it is contrasted with."""
+        """The amount that was explained: the target's score, its difference from that of another, or its log-probability."""
         return self.scores[self.target] if self.difference is None else self.difference
 
     @property

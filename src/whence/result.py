@@ -35,6 +35,8 @@ class Result:
     output: Tensor | None = field(default=None, repr=False)  # what the model returned, if it is known
     choices: tuple[Choice, ...] = field(default=(), repr=False)  # what had to be decided, such as which factor is the gate
     gaps: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # by layer, if conservation fails
+    errors: Any = field(default=None, repr=False)  # the standard errors of relevance, in its form, if it was sampled
+    allowed: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # the most `check` accepts as absorbed
 
     @property
     def gap(self) -> Tensor:
@@ -47,7 +49,8 @@ class Result:
 
     def by_step(self) -> "Result":
         """The same with relevance summed over the last axis of the inputs: one number for every step."""
-        return replace(self, relevance=mapped(_summed, self.relevance))
+        errors = None if self.errors is None else mapped(_summed, self.errors)  # those of one step rise and fall together
+        return replace(self, relevance=mapped(_summed, self.relevance), errors=errors)
 
     def __repr__(self) -> str:
         """The shapes and sums rather than all the numbers."""
@@ -66,6 +69,21 @@ class Result:
     def _tolerance(self) -> float:
         return 1e-4 if torch.finfo(self.score.dtype).eps < 1e-4 else 0.05
 
+    def _require_allowed(self) -> None:
+        """Refuse more absorbed under a name than the method allows."""
+        for name, most in self.allowed.items():
+            amount, score = self.absorbed[name].reshape(-1).abs(), self.score.reshape(-1)
+            bad = ~(amount <= most.reshape(-1))
+            if bool(bad.any()):
+                n = int(bad.nonzero()[0])
+                raise ConservationError(
+                    f"sample {self._sample(n)}: score {score[n]:.4g}, {name} {amount[n]:.3g} > {most.reshape(-1)[n]:.3g}; "
+                    f"{self.method} did not come closer"
+                )
+
+    def _sample(self, n: int) -> int:
+        return n % self.score.shape[-1] if self.score.dim() else 0
+
     def is_balanced(self, tolerance: float | None = None) -> bool:
         """Whether score = Σ relevance + Σ absorbed for every sample, within tolerance · max(1, |score|)."""
         allowed = (self._tolerance() if tolerance is None else tolerance) * self.score.abs().clamp(min=1)
@@ -75,8 +93,10 @@ class Result:
         """Return this result if score = Σ relevance + Σ absorbed for every sample, within tolerance · max(1, |score|).
 
         Otherwise raise a `ConservationError` that names the layer where the gap opens. The tolerance is 1e-4 unless given, and
-        0.05 in half precision.
+        0.05 in half precision. What Integrated Gradients cannot account for is absorbed as "completeness gap"; it must be
+        within the method's own tolerance.
         """
+        self._require_allowed()
         tolerance = self._tolerance() if tolerance is None else tolerance
         if self.is_balanced(tolerance):
             return self
@@ -87,9 +107,8 @@ class Result:
         where = f"it opens at {max(layers, key=lambda name: layers[name])!r}" if layers else "by rounding"
         if float(gap[n].abs()) <= 1e4 * torch.finfo(score.dtype).eps * self._largest():
             where = f"by rounding of amounts up to {self._largest():.1g} that cancel; use double precision or a larger epsilon"
-        sample = n % self.score.shape[-1] if self.score.dim() else 0
         raise ConservationError(
-            f"sample {sample}: score {score[n]:.4g}, relevance + absorbed {score[n] - gap[n]:.4g} "
+            f"sample {self._sample(n)}: score {score[n]:.4g}, relevance + absorbed {score[n] - gap[n]:.4g} "
             f"(gap {gap[n].abs():.3g} > {tolerance:g}); {where}"
         )
 

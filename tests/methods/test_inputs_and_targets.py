@@ -12,9 +12,10 @@ from torch.testing import assert_close
 
 import whence
 from tests.models.networks import Seq2Seq
+from tests.perturbing import PERTURBING
 from whence import LRP, GradientXInput, SensitivityAnalysis
 
-METHODS = [LRP(), LRP(delta=1.0, product="abs"), SensitivityAnalysis(), GradientXInput()]
+METHODS = [LRP(), LRP(delta=1.0, product="abs"), SensitivityAnalysis(), GradientXInput(), *PERTURBING]
 
 
 class Tagger(nn.Module):

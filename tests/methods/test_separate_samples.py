@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_sequence
 from torch.testing import assert_close
 
+from tests.perturbing import PERTURBING
 from whence import LRP, GradientXInput, InputError, SensitivityAnalysis, TargetError, relevance
 
-METHODS = [LRP(), GradientXInput(), SensitivityAnalysis()]
+METHODS = [LRP(), GradientXInput(), SensitivityAnalysis(), *PERTURBING]
 
 
 class Between(nn.Module):

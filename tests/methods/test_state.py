@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from tests.perturbing import PERTURBING
 from whence import LRP, GradientXInput, SensitivityAnalysis, relevance
 
-METHODS = [LRP(), LRP(product="half"), GradientXInput(), SensitivityAnalysis()]
+METHODS = [LRP(), LRP(product="half"), GradientXInput(), SensitivityAnalysis(), *PERTURBING]
 
 
 class Keeping(nn.Module):

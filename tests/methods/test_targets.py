@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from tests.models import BiLSTM, Tagger
+from tests.perturbing import PERTURBING
 from whence import LRP, GradientXInput, SensitivityAnalysis, relevance
 
-METHODS = [LRP(), SensitivityAnalysis(), GradientXInput()]
+METHODS = [LRP(), SensitivityAnalysis(), GradientXInput(), *PERTURBING]
 X = torch.randn(3, 6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
 

@@ -117,8 +117,8 @@ def gradients(forward: Forward, question: Question) -> Gradients:
         picks = None if callable(target) else target
         axes = batch_axes(scores, picks, inputs=tensors, time_first=is_time_first(forward.model))
         axis = _batch_axis(scores, axes, tensors, owners)
-        selection = select(scores, picks, batch_axis=axis, before=_logarithms(scores) if is_against_rest(picks) else None)
-        rows = [_derivative((mask * scores).sum(), tensors) for mask in selection.mask]
+        selection = select(scores, picks, batch_axis=axis, before=logarithms(scores) if is_against_rest(picks) else None)
+        rows = [derivative((mask * scores).sum(), tensors) for mask in selection.mask]
         found = [torch.stack(each) for each in zip(*rows, strict=True)]
         if not all(math.isfinite(each.sum().item()) or bool(each.isfinite().all()) for each in found):
             raise InputError("the score's derivative is not finite: the model divides by zero, or its numbers grow too large")
@@ -133,7 +133,7 @@ def gradients(forward: Forward, question: Question) -> Gradients:
     return Gradients(found, tensors, selection.scores(scores).detach(), explained, whole)
 
 
-def _logarithms(output: Tensor) -> Tensor:
+def logarithms(output: Tensor) -> Tensor:
     """Numbers whose softmax gives the probabilities of the classes: the output, or its logarithms if it holds probabilities."""
     output = output.detach()
     if output.dim() and bool((output >= 0).all() and ((output.sum(-1) - 1).abs() < 1e-3).all()):
@@ -141,7 +141,7 @@ def _logarithms(output: Tensor) -> Tensor:
     return output
 
 
-def _derivative(total: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
+def derivative(total: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
     """The derivative of a number with respect to every input; raises if it depends on none of them."""
     if total.requires_grad:
         try:
@@ -162,7 +162,7 @@ def _batch_axis(
     """The axis of an output along which its samples lie; if there are several candidates, they are tried."""
     if len(axes) > 1:
         chosen = _signs(scores.shape, scores)
-        plain = _derivative((chosen * scores).sum(), tensors)
+        plain = derivative((chosen * scores).sum(), tensors)
         for axis in likeliest_first(axes, scores):
             if _are_separate(scores, axis, chosen, plain, tensors, owners) or _are_found(scores, axis, chosen, tensors, owners):
                 return axis
@@ -188,7 +188,7 @@ def _are_separate(
     weights = _weights(scores.shape[axis], scores)
     # the opposite dependence, of a small w on the input of a large one, is visible too, except in float16 and bfloat16
     for each in (weights, weights.max() * weights.min() / weights) if _is_coarse(scores) else (weights,):
-        weighted = _derivative((_along(each, axis, scores) * chosen * scores).sum(), tensors)
+        weighted = derivative((_along(each, axis, scores) * chosen * scores).sum(), tensors)
         if not all(_is_scaled(*parts, each) for parts in zip(plain, weighted, owners, strict=True)):
             return False
     return True

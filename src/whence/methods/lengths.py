@@ -193,28 +193,36 @@ def _joined(parts: Sequence[tuple[Tensor, Result]], forward: Forward, target: Ta
     first = parts[0][1]
     if len({part.score.shape[:-1] for _, part in parts}) > 1:
         raise TargetError('the number of classes depends on the length, so there is no target="all"; explain each length alone')
-    lead, tensors = first.score.shape[:-1], forward.inputs.tensors  # lead: the classes, for target="all"
-    whole = [  # for ids, with the embedding's dimensions last
-        each.new_zeros(*lead, *tensor.shape, *each.shape[len(lead) + tensor.dim() :])
-        for tensor, each in zip(tensors, floats_of(first.relevance), strict=True)
-    ]
-    for rows, part in parts:
-        for n, (into, each) in enumerate(zip(whole, floats_of(part.relevance), strict=True)):
-            axis = len(lead) + _place(tensors[n], padding, is_first=n == 0)[1]
-            cut = each.movedim(axis, 0)
-            region = (rows.to(into.device), *(slice(0, size) for size in cut.shape[1:]))
-            into.movedim(axis, 0)[region] = cut
+    sampled = [(rows, part.errors) for rows, part in parts if part.errors is not None]
     scores = _gathered(parts, [part.score for _, part in parts])
     targets = [part.target for _, part in parts]
     return Result(
-        relevance=forward.inputs.wrapped(whole, len(lead)),
+        relevance=_assembled([(rows, part.relevance) for rows, part in parts], first.score.dim() - 1, forward, padding),
         score=scores,
         target=_gathered(parts, targets) if all(isinstance(each, Tensor) for each in targets) else target,
         method=first.method,
         absorbed=_gathered_by_name(parts, [part.absorbed for _, part in parts]),
         explained=None if first.explained is None else _gathered(parts, [part.explained for _, part in parts]),
         gaps=_gathered_by_name(parts, [part.gaps for _, part in parts]),
+        errors=_assembled(sampled, first.score.dim() - 1, forward, padding) if sampled else None,
+        allowed=_gathered_by_name(parts, [part.allowed for _, part in parts]),
     )
+
+
+def _assembled(parts: Sequence[tuple[Tensor, object]], lead: int, forward: Forward, padding: Padding) -> object:
+    """Amounts of every length in the form of the inputs, with this many leading axes; 0 in the padding."""
+    tensors, first = forward.inputs.tensors, floats_of(parts[0][1])
+    whole = [  # for ids, with the embedding's dimensions last
+        each.new_zeros(*each.shape[:lead], *tensor.shape, *each.shape[lead + tensor.dim() :])
+        for tensor, each in zip(tensors, first, strict=True)
+    ]
+    for rows, part in parts:
+        for n, (into, each) in enumerate(zip(whole, floats_of(part), strict=True)):
+            axis = lead + _place(tensors[n], padding, is_first=n == 0)[1]
+            cut = each.movedim(axis, 0)
+            region = (rows.to(into.device), *(slice(0, size) for size in cut.shape[1:]))
+            into.movedim(axis, 0)[region] = cut
+    return forward.inputs.wrapped(whole, lead)
 
 
 def _with_steps(part: Result, steps: int) -> Result:
@@ -230,6 +238,8 @@ def _with_steps(part: Result, steps: int) -> Result:
         explained=None if part.explained is None else filled(part.explained),
         absorbed={name: filled(amount) for name, amount in part.absorbed.items()},
         gaps={name: filled(amount) for name, amount in part.gaps.items()},
+        errors=None if part.errors is None else mapped(filled, part.errors),
+        allowed={name: filled(amount) for name, amount in part.allowed.items()},
     )
 
 

@@ -42,6 +42,11 @@ class Method:
     answers: ClassVar[frozenset[str]] = frozenset()  # which of direction, at and memory it supports
     sums_by_step: ClassVar[bool] = False  # whether `relevance` itself does the sum for `by_step`
 
+    @property
+    def explains_score(self) -> bool:
+        """Whether what is explained is the score of a class itself, not something made of it."""
+        return True
+
     def relevance(self, forward: Forward, question: Question) -> Result:
         """Explain the score that `question.target` picks out of the forward pass."""
         raise NotImplementedError(f"{type(self).__name__} does not implement relevance(forward, question), as a method must")

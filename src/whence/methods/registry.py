@@ -16,6 +16,11 @@ METHODS = {
     "lrp": "whence.methods.lrp.LRP",
     "sa": "whence.methods.sensitivity.SensitivityAnalysis",
     "gi": "whence.methods.gradient_input.GradientXInput",
+    "ig": "whence.methods.integrated.IntegratedGradients",
+    "occlusion": "whence.methods.occlusion.Occlusion",
+    "smoothgrad": "whence.methods.smoothgrad.SmoothGrad",
+    "shapley": "whence.methods.shapley.Shapley",
+    "random": "whence.methods.random_relevance.Random",
 }
 
 

@@ -7,24 +7,25 @@ from whence.methods.registry import METHODS, method_class
 from whence.render.colour import one_line
 
 SYMBOLS = {"epsilon": "ε", "delta": "δ"}
+UNSHOWN = ("batch", "most")  # settings that do not change what is meant
 
 
 def method_label(explanation: Explanation) -> str:
     """The method and its settings, for a heading."""
     numbers = {key: value for key, value in explanation.method.items() if isinstance(value, (int, float))}
-    settings = [(key, value) for key, value in numbers.items() if not isinstance(value, bool)]
+    settings = [(key, value) for key, value in numbers.items() if not isinstance(value, bool) and key not in UNSHOWN]
     shown = ", ".join(f"{SYMBOLS.get(key, key)} = {value:g}" for key, value in settings)
-    return f"{_label(explanation)} ({one_line(shown)})" if shown else _label(explanation)
+    return f"{method_name(explanation)} ({one_line(shown)})" if shown else method_name(explanation)
 
 
 def unsigned_note(explanations: Sequence[Explanation]) -> str:
     """For a legend: which of the methods have no sign; nothing where all have one."""
-    found = list(dict.fromkeys(_label(each) for each in explanations if not each.is_signed))
+    found = list(dict.fromkeys(method_name(each) for each in explanations if not each.is_signed))
     verb = "has" if len(found) == 1 else "have"
     return f"{' and '.join(found)} {verb} no sign: it says how much a word matters, not for which side" if found else ""
 
 
-def _label(explanation: Explanation) -> str:
+def method_name(explanation: Explanation) -> str:
     """The method as people know it; one that is not in the registry has its name alone."""
     name = str(explanation.method.get("name"))
     return one_line(method_class(name).label if name in METHODS else name)
