@@ -388,6 +388,23 @@ def test_any_setting_of_a_method_can_be_given_by_name() -> None:
     assert "--method sa has no settings" in run("explain", "good", "--method", "sa", "--set", "epsilon=1").stderr
 
 
+def test_methods_that_perturb_by_name_and_setting() -> None:
+    settings = ("--set", "steps=8", "--set", "samples=4", "--set", "baseline=0.5")
+    done = run("explain", "neither good", "--method", "ig", "--method", "shapley", *settings, "--format", "json")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["method"]["name"] for each in found] == ["ig", "shapley"]
+    assert found[0]["method"]["steps"] == 8 and found[1]["method"]["samples"] == 4 and found[1]["method"]["baseline"] == 0.5
+    for each in found:
+        assert abs(sum(each["relevance"]) + sum(each["absorbed"].values()) - each["score"]) < 1e-4  # single precision
+    shown = run("explain", "neither good", "--method", "ig", "--method", "shapley", "--method", "occlusion").stdout
+    assert "Integrated Gradients (steps = 64, tolerance = 0.01) for" in shown
+    assert "Shapley values (samples = 64, seed = 0) for" in shown
+    assert "occlusion (window = 1) for" in shown
+    sums = " ".join(shown.split())
+    assert "Integrated Gradients for " in sums and "Shapley values for " in sums and sums.count("+ absorbed") == 2
+    assert "steps is 0; it must be a whole number" in run("explain", "good", "--method", "ig", "--set", "steps=0").stderr
+
+
 def test_settings_that_do_nothing_are_noted() -> None:
     done = run("explain", "good", "--method", "sa", "--method", "gi", "--epsilon", "3", "--product", "half", "--format", "json")
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 2

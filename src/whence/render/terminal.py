@@ -13,7 +13,7 @@ from rich.text import Text
 
 from whence.explanation import Explanation, Explanations
 from whence.render.colour import FAINT, Shade, one_line, shades, visible
-from whence.render.labels import method_label, unsigned_note
+from whence.render.labels import method_label, method_name, unsigned_note
 from whence.render.probability import probabilities
 
 Palette = Literal["signs", "256", "truecolor"]
@@ -171,10 +171,12 @@ def legend(explanations: Sequence[Explanation], palette: Palette) -> Text:
 def _sums(explanations: Sequence[Explanation]) -> Text:
     """How relevance and absorbed amounts add up to each score."""
     lines = Text()
+    are_several = len({str(explanation.method) for explanation in explanations if explanation.absorbed}) > 1
     for explanation in explanations:
         if explanation.absorbed:
             words, rest = sum(explanation.relevance), sum(explanation.absorbed.values())
             which = f"{one_line(explanation.question)}: " if len(explanations) > 1 else ""
+            which = f"{method_name(explanation)} for {which}" if are_several else which
             lines.append(
                 f"\n{which}relevance {words:+.3f} + absorbed {rest:+.3f} = score {explanation.score:+.3f}", style="dim"
             )
