@@ -6,6 +6,7 @@ from typing import Any, Protocol, Self
 
 from torch import Tensor, nn
 
+from whence.recurrent.parts import Parts
 from whence.recurrent.sweep import Swept
 from whence.recurrent.weights import Weights
 
@@ -83,6 +84,7 @@ class Cell:
     weights: Callable[..., Weights]  # names PyTorch's parameters of one direction
     forward: Callable[..., Tape]  # the reference, over one direction: (x, weights, *, states, lengths)
     relevance: Callable[..., Swept]  # its backward pass: (tape, weights, *, r_outputs, r_states, rules, keep)
+    decomposition: Callable[..., tuple[Parts, ...]]  # one step of it: (U x + b, states, weights, *, inside)
     plain: Plain | None = None
     native: Native | None = None
     triton: Callable[[], TritonKernels] | None = None

@@ -1,8 +1,8 @@
 """The recurrent cells that whence knows: the one list of them.
 
-A new cell is a folder with weights.py (its parameters by name), reference.py (forward and relevance as in the formulas) and
-cell.py (its `Cell`), and a name in the list below. A compiled path adds steps.c and the field `native`, a GPU path triton.py
-and the field `triton`.
+A new cell is a folder with weights.py (its parameters by name), reference.py (forward and relevance as in the formulas),
+decomposition.py (a step of contextual decomposition) and cell.py (its `Cell`), and a name in the list below. A compiled path
+adds steps.c and the field `native`, a GPU path triton.py and the field `triton`.
 """
 
 from whence.recurrent.cell import Cell

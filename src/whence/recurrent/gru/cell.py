@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from whence.recurrent.cell import Cell, Native, Panels, TritonKernels
-from whence.recurrent.gru import reference
+from whence.recurrent.gru import decomposition, reference
 from whence.recurrent.gru.weights import GRUWeights, gru_weights
 
 
@@ -35,6 +35,7 @@ GRU = Cell(
     weights=gru_weights,
     forward=reference.forward,
     relevance=reference.relevance,
+    decomposition=decomposition.step,
     native=Native("gru/steps.c", tape=("WRITTEN", "CANDIDATE", "M", "GATED", "H"), pack=pack),
     triton=kernels,
 )

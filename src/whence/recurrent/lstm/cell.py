@@ -5,7 +5,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from whence.recurrent.cell import Cell, Native, Panels, Plain, TritonKernels
-from whence.recurrent.lstm import plain, reference
+from whence.recurrent.lstm import decomposition, plain, reference
 from whence.recurrent.lstm.weights import LSTMWeights, lstm_weights
 
 
@@ -32,6 +32,7 @@ LSTM = Cell(
     weights=lstm_weights,
     forward=reference.forward,
     relevance=reference.relevance,
+    decomposition=decomposition.step,
     plain=Plain(plain.forward, plain.relevance),
     native=Native("lstm/steps.c", tape=("WRITTEN", "CANDIDATE", "C", "H"), pack=pack),
     triton=kernels,

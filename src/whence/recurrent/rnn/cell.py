@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from whence.recurrent.cell import Cell, Native, Panels
-from whence.recurrent.rnn import reference
+from whence.recurrent.rnn import decomposition, reference
 from whence.recurrent.rnn.weights import RNNWeights, rnn_weights
 
 
@@ -34,6 +34,7 @@ RNN_TANH = Cell(
     weights=rnn_weights,
     forward=partial(reference.forward, activation=torch.tanh),
     relevance=reference.relevance,
+    decomposition=partial(decomposition.step, activation=torch.tanh),
     native=native("hyperbolic"),
     has_products=False,
 )
@@ -44,6 +45,7 @@ RNN_RELU = replace(
     sequence_function="rnn_relu",
     step_function="rnn_relu_cell",
     forward=partial(reference.forward, activation=torch.relu),
+    decomposition=partial(decomposition.step, activation=torch.relu),
     has_bounded_states=False,
     native=native("relu"),
 )
