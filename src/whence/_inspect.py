@@ -22,10 +22,11 @@ from whence.interpreter.record.step import Step, Trace, Value
 from whence.interpreter.rules.words import factors_in_words, rule_in_words
 from whence.methods.forward import Forward, require_finite
 from whence.methods.inputs import Given, Inputs, read
-from whence.methods.lrp import LRP, Record, _lie_along, recording
+from whence.methods.lrp import LRP
 from whence.methods.method import Method, is_time_first
 from whence.methods.predicting import predicting
 from whence.methods.probe import Randomness, require_whole
+from whence.methods.recording import Record, lie_along, recording
 from whence.methods.registry import method_of
 from whence.methods.state import State
 from whence.methods.target import INDEPENDENT, Target, batch_axes, describe, likeliest_first, mixed_samples
@@ -186,7 +187,7 @@ def _require_separate(forward: Forward, recorded: Record, output: Tensor, value:
             1 if axis is None else output.shape[axis],
             known=recorded.owners,
             required=survey.received.keys(),
-            accept=lambda samples, axis=axis: _lie_along(axis, value, samples),
+            accept=lambda samples, axis=axis: lie_along(axis, value, samples),
         )
         if samples is not None:
             return

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from whence.errors import InputError, NoRuleError, TargetError
 from whence.methods.forward import Forward, require_finite
-from whence.methods.lrp import input_axis
 from whence.methods.method import Method, Question, is_time_first
+from whence.methods.recording import input_axis
 from whence.methods.target import Contrast, Index, Target, is_mixed
 from whence.result import Result
 from whence.trees import floats_of, mapped

@@ -1,103 +1,29 @@
 """Layer-wise relevance propagation: the paper's method, on a recorded forward pass."""
 
 import math
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from types import CellType, FunctionType
-from typing import NamedTuple, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from whence.choice import Choice
 from whence.equations import Product, Rules, Stabiliser
-from whence.errors import InputError, TargetError
+from whence.errors import InputError
 from whence.interpreter.backward.backward_pass import BackwardPass
-from whence.interpreter.backward.path import Start, choices_of, require_strict, required_steps, scores_at, starts_of
-from whence.interpreter.backward.samples import Samples, find_samples, follow, owners_by_derivative
-from whence.interpreter.record.layers import Layers, leave, named_layers
-from whence.interpreter.record.recorder import Recorder
+from whence.interpreter.backward.path import Start, choices_of, require_strict, required_steps, scores_at
+from whence.interpreter.record.layers import named_layers
 from whence.interpreter.record.scripted import require_python
-from whence.interpreter.record.step import MixedSamplesError, Value
-from whence.interpreter.rules.table import TABLE
+from whence.interpreter.record.step import Step, Trace, Value
 from whence.methods.forward import Forward, require_finite
-from whence.methods.method import Method, Question, is_time_first
+from whence.methods.method import Method, Question
 from whence.methods.predicting import predicting
-from whence.methods.probe import Randomness, replayed, require_whole
-from whence.methods.state import State
-from whence.methods.target import (
-    INDEPENDENT,
-    Selection,
-    Target,
-    batch_axes,
-    is_against_rest,
-    likeliest_first,
-    mixed_samples,
-    require_scores,
-    select,
-)
+from whence.methods.probe import Randomness, require_whole
+from whence.methods.recording import picked, recording, scores_of
+from whence.methods.target import Selection
 from whence.result import Result
 from whence.trees import leaves_of, mapped
-
-
-class Record(NamedTuple):
-    """The record of a forward pass, its output (or what a callable target made of it), and the outputs of the layer `at`."""
-
-    recorder: Recorder
-    output: object
-    middle: list[object]
-    owners: Sequence[Tensor | None]  # of the rows of every explained tensor, if known beforehand
-
-
-@contextmanager
-def recording(
-    forward: Forward, product: Product = "all", *, at: str | None = None, state: State | None = None
-) -> Generator[Callable[[Target], Record]]:
-    """A function that runs the model once and returns its record, which is valid inside the context.
-
-    The parts of a record refer to each other. These cycles are broken at the end, also after an error, so that memory is freed
-    at once and not by the garbage collector.
-    """
-    tensors = forward.inputs.copies()
-    layers = Layers(forward.model, kept=at)
-    recorder = Recorder(tensors, forward.model, layers, TABLE, product=product)
-    recorder.ids = forward.ids_of(tensors, recorder.start)
-    recorder.accept(
-        (forward.args, dict(forward.kwargs), [] if state is None else state.tensors(), _closed_over(forward.caller))
-    )
-
-    def run(target: Target) -> Record:
-        layers.snapshot = recorder.snapshot
-        with layers.watched(), recorder:
-            output = forward.call(tensors, recorder.ids)
-            found = target(output) if callable(target) else output
-        return Record(recorder, found, layers.outputs, forward.owners(recorder.ids))
-
-    try:
-        yield run
-    finally:
-        layers.snapshot = leave
-        recorder.trace.forget()
-
-
-def _closed_over(caller: object) -> list[object]:
-    """What a user's function holds: constants, where it calls the model."""
-    if not isinstance(caller, FunctionType):
-        return []
-    cells = [cell.cell_contents for cell in caller.__closure__ or () if cell != CellType()]
-    named = [caller.__globals__.get(name) for name in caller.__code__.co_names]
-    return [*cells, *(caller.__defaults__ or ()), *(caller.__kwdefaults__ or {}).values(), *named]
-
-
-def input_axis(forward: Forward, samples: int) -> int | None:
-    """The axis of the first input along which that many samples lie, found by following them; None if there is no such axis."""
-    with predicting(forward.model), torch.no_grad(), recording(forward) as record:
-        recorder, _, _, owners = record(None)
-        trace = recorder.trace
-        found = find_samples(trace, samples, known=owners)
-        return None if found is None else found.axis_of(trace.leaves[0])
 
 
 def require_layer(model: nn.Module, name: str) -> None:
@@ -117,13 +43,6 @@ def _ask_for(back: BackwardPass, at: str | None, middle: Sequence[object]) -> No
         raise InputError(f"the layer {at!r} gives no tensor to explain: {given}")
     back.stops = {leaf: None for leaf in leaves_of(middle) if isinstance(leaf, Value)}
     back.goes_on = len(middle) > 1
-
-
-def _lie_along(axis: int | None, scores: Value, samples: Samples) -> bool:
-    """Whether the samples of the scores lie along an axis; raises if the scores are made of constants alone."""
-    if samples.owners is not None and not samples.owners[scores].any():
-        raise TargetError(INDEPENDENT)
-    return samples.count == 1 or samples.axis_of(scores) == axis
 
 
 def _pairs(found: Sequence[Tensor], back: BackwardPass) -> Iterable[tuple[Tensor, Value]]:
@@ -152,24 +71,6 @@ def _explained_by(back: BackwardPass, found: Sequence[Tensor], zero: Tensor, *, 
     if explained.any():
         back.absorbed["inputs"] = explained
     return sum((totals(r, stop) for stop, r in back.stops.items() if r is not None), start=zero)
-
-
-def _scores_of(output: Tensor, start: Start) -> Tensor:
-    """The scores of all classes: the model's output, or what it was before the function that ends the model."""
-    values = list(start.masks)
-    return values[0].tensor if len(values) == 1 and start.ends and values[0].tensor.shape == output.shape else output
-
-
-def _before_end(recorder: Recorder, value: Value, output: Tensor) -> Tensor:
-    """The scores of all classes before the function that ends the model, for their probabilities."""
-    start = starts_of(recorder.trace, value, torch.ones_like(output)[None])
-    found = _scores_of(output, start)
-    if start.ends and found is output:
-        raise TargetError(
-            f"the scores before the {start.ends[0].name} that ends the model are not one tensor like its output, so there are "
-            'no probabilities for contrast(a, "rest"); let the model return its scores, or use contrast(a, b)'
-        )
-    return found
 
 
 def _middle(outputs: Sequence[object], back: BackwardPass, selection: Selection) -> object:
@@ -242,7 +143,9 @@ class LRP(Method):
             recorded = record(target)
             require_finite([leaf.tensor for leaf in recorded.recorder.trace.leaves])
             trace, output = recorded.recorder.trace, recorded.output
-            selection, samples, start, choices = self._explained(recorded, target, forward, state, before)
+            selection, samples, start, steps = picked(
+                recorded, target, forward, required=self._required, state=state, before=before
+            )
             starts = scores_at(start)
             back = BackwardPass(trace, self.rules, samples, direction=question.direction)
             back.memory, back.by_step = {} if question.memory else None, question.by_step
@@ -267,8 +170,8 @@ class LRP(Method):
                 explained=selection.shaped(explained),
                 memory={name: selection.shaped(amount) for name, amount in (back.memory or {}).items()},
                 gaps={name: selection.shaped(amount) for name, amount in gaps.items()},
-                output=_scores_of(output, start) if isinstance(output, Tensor) and not callable(target) else None,
-                choices=choices,
+                output=scores_of(output, start) if isinstance(output, Tensor) and not callable(target) else None,
+                choices=choices_of(trace, steps, start.ends),
             )
             if question.check and isinstance(output, Tensor):
                 value = recorded.recorder.value_of(output)
@@ -277,79 +180,15 @@ class LRP(Method):
                 )
         return result.by_step() if question.by_step else result
 
+    def _required(self, trace: Trace, start: Start) -> set[Step]:
+        """The steps that relevance passes through; raises if one of them has no rule."""
+        if self.strict:
+            require_strict(start.ends)
+        return required_steps(trace, start.masks.keys(), is_strict=self.strict)
+
     def _require_finite(self, found: Sequence[Tensor], absorbed: Mapping[str, Tensor]) -> None:
         if not all(math.isfinite(r.sum().item()) or bool(r.isfinite().all()) for r in (*found, *absorbed.values())):
             raise InputError(
                 f"the relevance is not finite: with epsilon = {self.epsilon:g} and product = {self.product!r} amounts "
                 f"grew beyond what {found[0].dtype} holds; use another epsilon, double precision, or another product rule"
             )
-
-    def _explained(
-        self, record: Record, target: Target, forward: Forward, state: State, before: Randomness
-    ) -> tuple[Selection, Samples, Start, tuple[Choice, ...]]:
-        """The scores to explain, the samples they belong to, where relevance starts, and what had to be decided."""
-        recorder = record.recorder
-        leaves = [leaf.tensor for leaf in recorder.trace.leaves]
-        scores = require_scores(record.output, target, inputs=leaves)
-        value = recorder.value_of(scores)
-        if value is None or not value.is_live:
-            require_whole(forward, recorder, scores, value, target, state=state, before=before)
-            raise TargetError(INDEPENDENT)
-        picks = None if callable(target) else target
-        axes = batch_axes(scores, picks, inputs=leaves, time_first=is_time_first(forward.model))
-        before_end = _before_end(recorder, value, scores) if is_against_rest(picks) else None
-        for axis in likeliest_first(axes, scores):
-            is_wrong = False
-            try:
-                selection = select(scores, picks, batch_axis=axis, before=before_end)
-            except TargetError:  # it counts only if the samples do lie along this axis
-                selection, is_wrong = Selection(torch.ones_like(scores)[None], axis, picks), True
-            start = starts_of(recorder.trace, value, selection.mask)
-            if self.strict:
-                require_strict(start.ends)
-            required = required_steps(recorder.trace, start.masks.keys(), is_strict=self.strict)
-            samples = find_samples(
-                recorder.trace,
-                1 if axis is None else scores.shape[axis],
-                known=record.owners,
-                required=required,
-                accept=lambda samples, axis=axis: _lie_along(axis, value, samples),
-            )
-            if samples is not None and is_wrong:
-                select(scores, picks, batch_axis=axis)
-            if samples is not None:
-                samples.settle(recorder.trace, value, axis)
-                selection = selection._replace(target=target) if callable(target) else selection
-                return selection, samples, start, choices_of(recorder.trace, required, start.ends)
-        found = self._in_any_order(record, value, scores, picks, axes)
-        if found is None:
-            raise mixed_samples(scores, axes, leaves)
-        return found
-
-    def _in_any_order(
-        self, record: Record, value: Value, scores: Tensor, picks: Target, axes: Sequence[int | None]
-    ) -> tuple[Selection, Samples, Start, tuple[Choice, ...]] | None:
-        """The same for samples that lie in the inputs in any order, found by the score that changes with each element."""
-        trace = record.recorder.trace
-        with torch.enable_grad():
-            inputs = [leaf.tensor.detach().requires_grad_() for leaf in trace.leaves]
-            again = replayed(trace, inputs, value)
-        for axis in axes:
-            if axis is None or again.shape != scores.shape or not again.requires_grad:
-                continue
-            with torch.enable_grad():
-                owners = owners_by_derivative(again, inputs, axis, record.owners)
-            if owners is None:
-                continue
-            before_end = _before_end(record.recorder, value, scores) if is_against_rest(picks) else None
-            selection = select(scores, picks, batch_axis=axis, before=before_end)
-            start = starts_of(trace, value, selection.mask)
-            required = required_steps(trace, start.masks.keys(), is_strict=self.strict)
-            try:
-                samples = Samples(scores.shape[axis], follow(trace, owners, scores.shape[axis], required))
-            except MixedSamplesError:
-                continue
-            if _lie_along(axis, value, samples):
-                samples.settle(trace, value, axis)
-                return selection, samples, start, choices_of(trace, required, start.ends)
-        return None
