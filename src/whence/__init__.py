@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from whence.inspection import Inspection
     from whence.interpreter.rules.custom import Call, handles
     from whence.interpreter.rules.gates import gate
+    from whence.methods.decomposition import ContextualDecomposition
     from whence.methods.gradient_input import GradientXInput
     from whence.methods.integrated import IntegratedGradients
     from whence.methods.lrp import LRP
@@ -64,6 +65,7 @@ _HOMES = {
     "Call": "whence.interpreter.rules.custom",
     "handles": "whence.interpreter.rules.custom",
     "gate": "whence.interpreter.rules.gates",
+    "ContextualDecomposition": "whence.methods.decomposition",
     "GradientXInput": "whence.methods.gradient_input",
     "IntegratedGradients": "whence.methods.integrated",
     "LRP": "whence.methods.lrp",
@@ -83,6 +85,7 @@ __all__ = [
     "LRP",
     "Call",
     "ConservationError",
+    "ContextualDecomposition",
     "DataError",
     "Explanation",
     "Explanations",

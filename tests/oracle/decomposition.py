@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
 Array = NDArray[np.float64]
 Triple = tuple[float, float, float]
@@ -23,6 +24,22 @@ class Weights(NamedTuple):
     b_x: Array
     b_h: Array
     projection: Array | None = None
+
+
+def weights_of(layer: nn.RNNBase) -> list[list[Weights]]:
+    """PyTorch's parameters, by layer and direction."""
+    found: list[list[Weights]] = []
+    for k in range(layer.num_layers):
+        places = [f"l{k}", f"l{k}_reverse"][: 1 + layer.bidirectional]
+        found.append([_weights_at(dict(layer.named_parameters()), place) for place in places])
+    return found
+
+
+def _weights_at(parameters: dict[str, nn.Parameter], place: str) -> Weights:
+    arrays = {name.removesuffix(f"_{place}"): each.detach().numpy() for name, each in parameters.items()}
+    none = np.zeros(len(arrays["weight_hh"]))
+    biases = [arrays.get(name, none) for name in ("bias_ih", "bias_hh")]
+    return Weights(arrays["weight_ih"], arrays["weight_hh"], biases[0], biases[1], arrays.get("weight_hr"))
 
 
 def sigmoid(z: float) -> float:

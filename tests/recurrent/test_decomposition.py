@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -30,23 +29,6 @@ def make(kind: str, **options: object) -> nn.RNNBase:
     for weight in layer.parameters():  # large enough for gates that are far from linear
         nn.init.normal_(weight, std=0.7)
     return layer
-
-
-def weights_of(layer: nn.RNNBase) -> list[list[oracle.Weights]]:
-    """PyTorch's parameters as the oracle reads them."""
-    found: list[list[oracle.Weights]] = []
-    for k in range(layer.num_layers):
-        found.append([])
-        for suffix in ("", "_reverse")[: 1 + layer.bidirectional]:
-
-            def array(name: str, like: str, place: str = f"l{k}{suffix}") -> oracle.Array:
-                one = getattr(layer, f"{name}_{place}", None)
-                return np.zeros(len(getattr(layer, f"{like}_{place}"))) if one is None else one.detach().numpy()
-
-            projection = array("weight_hr", "weight_hh") if layer.proj_size else None
-            rows = [array(name, "weight_hh") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-            found[-1].append(oracle.Weights(rows[0], rows[1], rows[2], rows[3], projection))
-    return found
 
 
 def initial(layer: nn.RNNBase, batch: int) -> list[Tensor]:
@@ -98,7 +80,7 @@ def test_every_phrase_has_the_parts_of_the_oracle(kind: str, options: dict[str, 
     assert not outputs.bias.any() and not any(final.bias.any() for final in finals)
     arrays = [state[:, 0].numpy() for state in states]
     for n, phrase in enumerate(phrases[:, :, 0, 0].bool().tolist()):
-        read, ends = oracle.network(kind, x[:, 0].numpy(), phrase, weights_of(layer), arrays)
+        read, ends = oracle.network(kind, x[:, 0].numpy(), phrase, oracle.weights_of(layer), arrays)
         triples = torch.tensor(read, dtype=torch.float64)  # (T, ·, 3)
         assert_close(outputs.phrase[n, :, 0], triples[..., 0], rtol=0, atol=1e-10)
         assert_close(outputs.rest[n, :, 0], triples[..., 1], rtol=0, atol=1e-10)

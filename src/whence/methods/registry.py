@@ -20,6 +20,7 @@ METHODS = {
     "occlusion": "whence.methods.occlusion.Occlusion",
     "smoothgrad": "whence.methods.smoothgrad.SmoothGrad",
     "shapley": "whence.methods.shapley.Shapley",
+    "cd": "whence.methods.decomposition.ContextualDecomposition",
     "random": "whence.methods.random_relevance.Random",
 }
 

@@ -56,6 +56,22 @@ class Graph:
             for x, grad in zip(self.inputs, found, strict=True)
         ]
 
+    def forward(self, given: Sequence[Tensor]) -> list[Tensor]:
+        """Carry (M, *input shape) of every input forward to (M, *output shape): the derivative times each row."""
+        return self._current()._forward(given)
+
+    def _forward(self, given: Sequence[Tensor]) -> list[Tensor]:
+        rows, live = len(given[0]), [out for out in self.outputs if out.requires_grad]
+        with torch.enable_grad():
+            probes = [torch.zeros_like(out, requires_grad=True) for out in live]
+            # the adjoint is linear in the probes, so that its own derivative, times a row, is what this row becomes
+            back = torch.autograd.grad(live, list(self.inputs), probes, create_graph=True, materialize_grads=True)
+            pairs = [(each, own) for each, own in zip(back, given, strict=True) if each.requires_grad]
+            outputs, grads = zip(*pairs, strict=True)
+            made = torch.autograd.grad(outputs, probes, grads, is_grads_batched=True, materialize_grads=True)
+        found = iter(made)
+        return [next(found) if out.requires_grad else out.new_zeros(rows, *out.shape) for out in self.outputs]
+
     def covered(self) -> list[Tensor]:
         """For every output element, the part that comes from an input: 1, 0 for a constant, or a half where both tie."""
         return [real(each) for each in self._current()._probed([torch.ones_like(x) for x in self.inputs])]
