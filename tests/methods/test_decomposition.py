@@ -340,3 +340,21 @@ def test_it_leaves_no_trace_and_follows_its_inputs_device(x: Tensor) -> None:
     assert_same(before, state_of(model))
     with torch.device("meta"):
         assert cd(model, x).relevance.equal(found.relevance)
+
+
+def test_an_unbatched_input_and_samples_in_blocks_have_the_same_steps(x: Tensor) -> None:
+    lstm = make(nn.LSTM(4, 3, batch_first=True, bidirectional=True))
+    assert isinstance(lstm, nn.LSTM)
+    model = Tagger(lstm, "last", 2).double()
+    batch = cd(model, x)
+    assert_close(cd(model, x[1]).relevance, batch.relevance[1])
+
+    class Blocks(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, rows: Tensor) -> Tensor:
+            return self.model(rows.view(3, 5, 4))
+
+    assert_close(cd(Blocks(), x.reshape(15, 4)).relevance.view(3, 5, 4), batch.relevance)
