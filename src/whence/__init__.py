@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from whence._explain import explain
     from whence._inspect import inspect
+    from whence._phrases import phrase_tree, phrases
     from whence._relevance import relevance
     from whence._series import SeriesExplanation, explain_series
     from whence.errors import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from whence.models.bundled import load
     from whence.models.pipeline import Pipeline
     from whence.models.series import SeriesModel
+    from whence.phrase import Phrases, PhraseTree
     from whence.result import Result
 
 __version__ = "0.1.0"
@@ -43,6 +45,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "explain": "whence._explain",
     "inspect": "whence._inspect",
+    "phrase_tree": "whence._phrases",
+    "phrases": "whence._phrases",
     "relevance": "whence._relevance",
     "SeriesExplanation": "whence._series",
     "explain_series": "whence._series",
@@ -78,8 +82,13 @@ _HOMES = {
     "load": "whence.models.bundled",
     "Pipeline": "whence.models.pipeline",
     "SeriesModel": "whence.models.series",
+    "PhraseTree": "whence.phrase",
+    "Phrases": "whence.phrase",
     "Result": "whence.result",
 }
+
+# What displays itself, or returns what does.
+DISPLAYED = "explain Explanation Explanations inspect Inspection phrases phrase_tree Phrases PhraseTree".split()
 
 __all__ = [
     "LRP",
@@ -96,6 +105,8 @@ __all__ = [
     "ModelError",
     "NoRuleError",
     "Occlusion",
+    "PhraseTree",
+    "Phrases",
     "Pipeline",
     "Random",
     "Result",
@@ -114,6 +125,8 @@ __all__ = [
     "handles",
     "inspect",
     "load",
+    "phrase_tree",
+    "phrases",
     "relevance",
 ]
 
@@ -123,7 +136,7 @@ def __getattr__(name: str) -> Any:
         return import_module("whence.experiments")
     if name not in _HOMES:
         raise AttributeError(f"module 'whence' has no attribute {name!r}")
-    if name in ("explain", "Explanation", "Explanations", "inspect", "Inspection"):
+    if name in DISPLAYED:
         import_module("whence.render.display")
     return getattr(import_module(_HOMES[name]), name)
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, ClassVar, SupportsIndex, overload
 
+from whence.errors import InputError
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -62,6 +64,32 @@ class Explanation:
             found.append((self.text[place:], None))
         return found
 
+    def span(self, piece: str) -> float:
+        """The relevance of a piece of the text: the sum over its tokens, where it first occurs.
+
+        explanation.span("not a waste")
+        """
+        start, end = self.tokens_of(piece)
+        return sum(self.relevance[start:end])
+
+    def tokens_of(self, piece: str) -> tuple[int, int]:
+        """The tokens of a piece of the text, where it first occurs: the number of the first, and that after the last."""
+        wanted = piece.strip() if isinstance(piece, str) else ""
+        if not wanted:
+            raise InputError(f"{piece!r} is no piece of a text; give some of its words, as they are written in it")
+        places = [n for n in range(len(self.text)) if self.text.startswith(wanted, n)]
+        for place in places:
+            touched = [n for n, (start, end) in enumerate(self.spans) if start < place + len(wanted) and end > place]
+            if touched and self.spans[touched[0]][0] >= place and self.spans[touched[-1]][1] <= place + len(wanted):
+                return touched[0], touched[-1] + 1
+        if not places:
+            raise InputError(
+                f"{piece!r} does not occur in the text {_start(self.text)!r}; give words as they are written there"
+            )
+        raise InputError(
+            f"{piece!r} cuts a token of the text {_start(self.text)!r} in two; its tokens are {_listed(self.tokens)}"
+        )
+
     def to_dict(self) -> dict[str, object]:
         """As plain data, for JSON."""
         return {
@@ -88,6 +116,14 @@ class Explanation:
 
     def _repr_html_(self) -> str | None:
         return self.displays["html"](self) if "html" in self.displays else None
+
+
+def _start(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _listed(tokens: Sequence[str]) -> str:
+    return ", ".join(map(repr, tokens[:12])) + (", …" if len(tokens) > 12 else "")
 
 
 class Explanations(list[Explanation]):
