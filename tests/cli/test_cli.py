@@ -28,7 +28,9 @@ def run(*args: str, stdin: bytes | None = None, cwd: Path | None = None, **env: 
     return subprocess.CompletedProcess(args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-@pytest.mark.parametrize("command", [[], ["explain"], ["paper"], ["train"], ["bench"], ["models"], ["data", "sst"]])
+@pytest.mark.parametrize(
+    "command", [[], ["explain"], ["phrases"], ["paper"], ["train"], ["bench"], ["models"], ["data", "sst"]]
+)
 def test_help_needs_no_torch(command: list[str]) -> None:
     code = "import sys\nfrom whence.cli.main import main\ntry: main()\nexcept SystemExit as end: assert not end.code\n"
     code += "slow = {'torch', 'numpy', 'rich', 'nltk', 'matplotlib'} & set(sys.modules)\nassert not slow, slow"

@@ -17,6 +17,7 @@ from whence.cli.inspect import inspect
 from whence.cli.models import models
 from whence.cli.paper import paper
 from whence.cli.serve import serve
+from whence.cli.phrases import phrases
 from whence.cli.streams import drop_output, fill_closed_streams
 from whence.cli.train import train
 from whence.errors import DataError, InputError, ModelError, TargetError, WhenceError
@@ -27,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False, rich_markup_mode=None,
 )  # fmt: skip
 app.command()(explain)
+app.command()(phrases)
 app.command()(inspect)
 app.command()(paper)
 app.command()(train)
