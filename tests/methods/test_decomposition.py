@@ -287,6 +287,12 @@ def test_what_has_no_rule_is_refused_by_name(head: Callable[[Tensor], Tensor], n
         cd(model, x.abs() if named == "log" else x)
 
 
+def test_what_is_not_linear_is_refused_in_every_precision(x: Tensor) -> None:
+    model = make(Head(lambda y: y[:, -1] * y[:, 0])).bfloat16()
+    with pytest.raises(NoRuleError, match="contextual decomposition has no rule for"):
+        cd(model, x.bfloat16(), check=False)
+
+
 def test_a_hand_written_cell_is_refused_and_not_answered_differently(x: Tensor) -> None:
     lstm = nn.LSTM(4, 3, batch_first=True).double()
     with pytest.raises(NoRuleError, match="contextual decomposition has no rule for"):
