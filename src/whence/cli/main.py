@@ -16,8 +16,8 @@ from whence.cli.explain import explain
 from whence.cli.inspect import inspect
 from whence.cli.models import models
 from whence.cli.paper import paper
-from whence.cli.serve import serve
 from whence.cli.phrases import phrases
+from whence.cli.serve import serve
 from whence.cli.streams import drop_output, fill_closed_streams
 from whence.cli.train import train
 from whence.errors import DataError, InputError, ModelError, TargetError, WhenceError
