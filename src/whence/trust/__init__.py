@@ -1,0 +1,1 @@
+"""Whether explanations can be trusted."""

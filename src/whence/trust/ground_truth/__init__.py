@@ -1,0 +1,1 @@
+"""Tasks whose right relevance is known by construction, one file each, and how every method does on them."""
