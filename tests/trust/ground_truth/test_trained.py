@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.trust.ground_truth.answers import require_fair
-from whence import InputError, ModelError, Pipeline, Result, SensitivityAnalysis, load
+from whence import InputError, ModelError, Pipeline, Result, SensitivityAnalysis, explain, load
 from whence.methods.forward import Forward
 from whence.methods.method import Method, Question
 from whence.methods.registry import method_of
@@ -141,6 +141,18 @@ def test_every_document_is_asked_for_both_sentences(pipeline: Pipeline) -> None:
     assert first.text == second.text
     assert first.text[: first.middle] == "a warm and funny film with a wonderful cast . "
     assert (first.target, first.is_first, second.target, second.is_first) == ("very positive", True, "very negative", False)
+
+
+def test_the_score_falls_further_without_the_sentence_to_be_found(pipeline: Pipeline) -> None:
+    asked = documents(pipeline, sentences())
+    sides = HYBRID.prepare().cases[0].truth
+
+    def scores(sign: int) -> list[float]:
+        deleted = [(side == sign).nonzero()[:, 0].tolist() for side in sides]
+        found = explain(pipeline, [each.text for each in asked], target=[each.target for each in asked], deleted=deleted)
+        return [each.scores[each.target] for each in found]
+
+    assert all(without < with_it for without, with_it in zip(scores(1), scores(-1), strict=True))
 
 
 def test_own_sentences_can_be_given(pipeline: Pipeline) -> None:

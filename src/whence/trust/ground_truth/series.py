@@ -112,16 +112,16 @@ def _toward(sign: Tensor, score: Tensor) -> Tensor:
 def _measured(answer: Sequence[Tensor], truth: Tensor) -> dict[str, float]:
     """How well relevance, with its sign, finds the salient cells.
 
-    - cells: the area under precision over recall, cells in the order of relevance
-    - steps: the same for steps, with the sum over their features
+    - cell_precision: the area under precision over recall, cells in the order of relevance
+    - step_precision: the same for steps, with the sum over their features
     - area_precision, area_recall: with relevance divided by its maximum, precision and recall of the cells above a threshold,
       averaged over thresholds from 0 to 1 (Crabbé and van der Schaar 2021)
     """
     r, is_salient = answer[0], truth > 0
     precision, recall = _areas(r.flatten(1), is_salient.flatten(1))
     return {
-        "cells": _average_precision(r.flatten(1), is_salient.flatten(1)),
-        "steps": _average_precision(r.sum(-1), is_salient.any(-1)),
+        "cell_precision": _average_precision(r.flatten(1), is_salient.flatten(1)),
+        "step_precision": _average_precision(r.sum(-1), is_salient.any(-1)),
         "area_precision": precision,
         "area_recall": recall,
     }
@@ -150,9 +150,10 @@ SERIES_TASK = Task(
     name="series",
     title="A GRU reads a rectangle of steps and features in a series: only its cells should have relevance",
     prepare=_exam,
-    deciding=("cells",),
+    deciding=("cell_precision",),
     causes={
-        "whole steps": "it judges whole steps (precision {steps:.2f}), and the features of a step share its relevance evenly",
+        "whole steps": "it judges whole steps (their precision is {step_precision:.2f}), and the features of a step share its "
+        "relevance evenly",
         "gradient alone": "any feature may hold the rectangle, so the gradient is about the same for all features of a step, "
         "salient or not",
         "plain gradient": "without the input, its sign is that of the question alone, not of the cell",
