@@ -128,6 +128,18 @@ def test_a_single_mark_is_no_trouble_for_methods_that_fail_with_several(method: 
     torch.testing.assert_close(found[0, 4], torch.tensor(scores(counter.detector(), x)[0], dtype=torch.float64))
 
 
+def test_what_each_method_gives_a_mark_that_is_one_of_several() -> None:
+    x = marks()
+    assert gradient(counter.detector(), x)[x > 0].abs().max() < 0.01
+    own = math.tanh(3.0)
+    occluded, decomposed = (by_step(counter.detector(), x, each) for each in (Occlusion(), ContextualDecomposition()))
+    for row, marked in enumerate(x[..., 0] > 0):
+        count = int(marked.sum())
+        first, last = math.tanh(own), math.tanh(count * own) - math.tanh((count - 1) * own)
+        torch.testing.assert_close(occluded[row, marked], torch.full((count,), last, dtype=torch.float64))
+        torch.testing.assert_close(decomposed[row, marked], torch.full((count,), (first + last) / 2, dtype=torch.float64))
+
+
 @pytest.mark.parametrize("epsilon", [1e-3, 1e-6])
 def test_lrp_finds_the_brackets_unless_the_depth_returns_to_0(epsilon: float) -> None:
     measures = BRACKETS.run({"lrp": LRP(epsilon=epsilon)})["lrp"].measures

@@ -14,7 +14,7 @@ from whence.trust.ground_truth.task import Case, Exam, Task, case
 from whence.trust.ground_truth.traits import RANDOM
 
 MODELS, SEQUENCES = 2, 50  # so many sequences of each length for each model
-TRAINING_STEPS = 1500
+TRAINING_STEPS = 1000
 LEAST = 0.05  # of |y|: a ratio to almost 0 means nothing
 
 
