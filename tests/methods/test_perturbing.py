@@ -552,3 +552,27 @@ def test_texts_are_explained_in_every_format() -> None:
     both = whence.explain("sst-bilstm", texts[0], method=Occlusion(of="log-probability"))
     assert both.score == pytest.approx(math.log(math.exp(both.scores[both.target]) / sum(map(math.exp, both.scores.values()))))
     assert both.scores == pytest.approx(whence.explain("sst-bilstm", texts[0]).scores)
+
+
+def test_steps_of_a_saturated_gate_are_not_padding() -> None:
+    """A mark opens the input gate wide: a small change of it changes nothing, but its absence does."""
+    lstm = nn.LSTM(1, 1, batch_first=True).double()
+    with torch.no_grad():
+        for weight in lstm.parameters():
+            weight.zero_()
+        lstm.get_parameter("weight_ih_l0")[0] = 80.0  # the input gate is open at a mark
+        lstm.get_parameter("bias_ih_l0").copy_(torch.tensor([-40.0, 40.0, 1.0, 40.0]))  # closed otherwise; the others stay open
+
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = lstm
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.lstm(x)[1][1][0, :, 0]
+
+    x = torch.tensor([0.0, 1, 0, 0, 0, 1, 0, 0], dtype=torch.double)[None, :, None]
+    share = float(torch.tensor(1.0).tanh())
+    for method in (whence.Occlusion(), whence.Shapley(samples=4), whence.IntegratedGradients()):
+        found = whence.relevance(Counter(), x, method=method, by_step=True).relevance[0]
+        torch.testing.assert_close(found, x[0, :, 0] * share, atol=0.02, rtol=0, check_dtype=False)

@@ -123,8 +123,8 @@ def single(tensor: Tensor, known: Tensor | None, *, is_batch: bool, time_first: 
     return Layout.along(tensor, axes[0] if is_batch and axes else None)
 
 
-def shaken(ordered: Sequence[Tensor]) -> list[Tensor]:
-    """Tensors with every number changed a good deal; the same change on every call, for every sample."""
+def shaken(ordered: Sequence[Tensor], *, by: float = 0.3) -> list[Tensor]:
+    """Tensors with every number changed by up to `by` times their size; the same change on every call, for every sample."""
     found: list[Tensor] = []
     for number, each in enumerate(ordered):
         generator = torch.Generator().manual_seed(number)
@@ -132,5 +132,5 @@ def shaken(ordered: Sequence[Tensor]) -> list[Tensor]:
         drawn = drawn + 0.5 * drawn.sign()  # of either sign, between 0.5 and 1
         size = each.double().square().flatten(1).mean(1).sqrt()
         size = torch.where(size > 0, size, 1.0).view(-1, *(1,) * (each.dim() - 1))
-        found.append(each + (0.3 * size * drawn.to(each.device)).to(each.dtype))
+        found.append(each + (by * size * drawn.to(each.device)).to(each.dtype))
     return found

@@ -268,22 +268,57 @@ def _laid(layouts: Sequence[Layout], ordered: Sequence[Tensor], tensors: Sequenc
 def _without_padding(
     runs: Runs, scores: Tensor, axis: int | None, layouts: Sequence[Layout], tensors: Sequence[Tensor]
 ) -> list[Layout]:
-    """Layouts without the last steps of each sample that change nothing, such as padding; the first step always stays."""
+    """Layouts without the last steps of each sample that change nothing, such as padding; the first step always stays.
+
+    Steps that matter may be unable to change the output by a little: a saturated gate stays saturated. So they count as padding
+    only if the output also stays the same with them at zero, and far away on either side.
+    """
     found = list(layouts)
     for number, layout in enumerate(layouts):
         ordered = [each.ordered(tensor) for each, tensor in zip(found, tensors, strict=True)]
-        other, own = shaken(ordered)[number], ordered[number]
-        steps = torch.arange(layout.place.shape[1], device=own.device)
-        low, high = torch.ones_like(layout.place[:, 0]), layout.is_there.sum(1).clamp(min=1)
-        while bool((low < high).any()):  # the output changes with a step from `low` − 1 on, and with none from `high` on
-            middle = (low + high) // 2
-            is_later = (steps >= middle[:, None]).view(*layout.place.shape, *(1,) * (own.dim() - 2))
-            ordered[number] = torch.where(is_later, other, own)
-            output = runs.output(_laid(found, ordered, tensors))
-            changed = _changed(output, scores, axis, rounding=0.0).to(low.device)
-            low, high = torch.where(changed, middle + 1, low), torch.where(changed, high, middle)
-        found[number] = layout.cut(high)
+        whole = layout.is_there.sum(1).clamp(min=1)
+        changes = partial(_changes, runs, scores, axis, found, tensors, ordered, number)
+        cut = torch.ones_like(whole)
+        for other in (
+            shaken(ordered),
+            [torch.zeros_like(each) for each in ordered],
+            *(shaken(ordered, by=by) for by in (FAR, -FAR)),
+        ):
+            cut = _cut(partial(changes, other[number]), cut, whole)
+        found[number] = layout.cut(cut)
     return found
+
+
+def _changes(
+    runs: Runs,
+    scores: Tensor,
+    axis: int | None,
+    layouts: Sequence[Layout],
+    tensors: Sequence[Tensor],
+    ordered: Sequence[Tensor],
+    number: int,
+    other: Tensor,
+    first: Tensor,
+) -> Tensor:
+    """Which samples (B,) give another output when the steps from `first` on (B,) of one tensor are replaced by others."""
+    own, steps = ordered[number], torch.arange(ordered[number].shape[1], device=other.device)
+    is_later = (steps >= first[:, None]).view(*own.shape[:2], *(1,) * (own.dim() - 2))
+    variant = [torch.where(is_later, other, own) if n == number else each for n, each in enumerate(ordered)]
+    output = runs.output(_laid(layouts, variant, tensors))
+    return _changed(output, scores, axis, rounding=0.0).to(first.device)
+
+
+FAR = 10.0  # times the size of a sample's numbers
+
+
+def _cut(changes: Callable[[Tensor], Tensor], low: Tensor, whole: Tensor) -> Tensor:
+    """The number of steps (B,), at least `low`, after which no step changes the output."""
+    high = torch.where(changes(low), whole, low) if bool((low < whole).any()) else low
+    while bool((low < high).any()):  # the output changes with a step from `low` − 1 on, and with none from `high` on
+        middle = (low + high) // 2
+        changed = changes(middle)
+        low, high = torch.where(changed, middle + 1, low), torch.where(changed, high, middle)
+    return high
 
 
 def _changed(output: Tensor, before: Tensor, axis: int | None, *, rounding: float = 16.0) -> Tensor:
