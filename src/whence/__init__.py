@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from whence.models.series import SeriesModel
     from whence.phrase import Phrases, PhraseTree
     from whence.result import Result
+    from whence.trust.evaluate import evaluate
+    from whence.trust.evaluation import Evaluation
 
 __version__ = "0.1.0"
 
@@ -85,6 +87,8 @@ _HOMES = {
     "PhraseTree": "whence.phrase",
     "Phrases": "whence.phrase",
     "Result": "whence.result",
+    "Evaluation": "whence.trust.evaluation",
+    "evaluate": "whence.trust.evaluate",
 }
 
 # What displays itself, or returns what does.
@@ -96,6 +100,7 @@ __all__ = [
     "ConservationError",
     "ContextualDecomposition",
     "DataError",
+    "Evaluation",
     "Explanation",
     "Explanations",
     "GradientXInput",
@@ -119,6 +124,7 @@ __all__ = [
     "WeightsError",
     "WhenceError",
     "contrast",
+    "evaluate",
     "explain",
     "explain_series",
     "gate",

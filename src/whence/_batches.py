@@ -65,11 +65,11 @@ def batches(
     `deleted`: for every text, the numbers of the tokens whose vectors are set to zero.
     """
     name, device = embedding_of(pipeline)
-    for rows in _groups(pipeline, [len(each.forms) for each in cuts], size):
+    for rows in groups(pipeline, [len(each.forms) for each in cuts], size):
         ids = [torch.tensor(pipeline.vocabulary.ids(cuts[n].forms), device="cpu") for n in rows]
         padded = nn.utils.rnn.pad_sequence(ids, batch_first=True).to(device)
         more: dict[str, object] = {}
-        if _takes_lengths(pipeline.module):
+        if takes_lengths(pipeline.module):
             more["lengths"] = torch.tensor([len(each) for each in ids], device="cpu")
         gone = None if deleted is None else _places([deleted[n] for n in rows], padded)
         yield rows, Forward(pipeline.module, read(padded), kwargs=more, embedding=name, deleted=gone)
@@ -93,24 +93,31 @@ def scores_of(pipeline: Pipeline, forward: Forward, embedded: Tensor | None = No
 
 def require_scores_of(pipeline: Pipeline, scores: object, count: int) -> Tensor:
     """The output of a pipeline's module for `count` texts; raises if it is not finite scores (B, C)."""
+    found = scores_in(pipeline, scores, count)
+    if not bool(found.isfinite().all()):
+        raise ModelError("the module's scores are not finite numbers")
+    return found
+
+
+def scores_in(pipeline: Pipeline, scores: object, count: int) -> Tensor:
+    """The output of a pipeline's module for `count` texts; raises if its shape is not (B, C)."""
     if not isinstance(scores, Tensor) or scores.shape != (count, len(pipeline.classes)):
         raise ModelError(
             f"the module gave {describe(scores)} for {count} texts; it must give one score for each of "
             f"{len(pipeline.classes)} classes"
         )
-    if not bool(scores.isfinite().all()):
-        raise ModelError("the module's scores are not finite numbers")
     return scores
 
 
-def _takes_lengths(module: nn.Module) -> bool:
+def takes_lengths(module: nn.Module) -> bool:
+    """Whether a module wants to know the lengths of its texts."""
     return "lengths" in inspect.signature(module.forward).parameters
 
 
-def _groups(pipeline: Pipeline, lengths: Sequence[int], size: int) -> list[list[int]]:
+def groups(pipeline: Pipeline, lengths: Sequence[int], size: int) -> list[list[int]]:
     """Texts of similar length together; of the very same length for a module that takes no lengths."""
     order = sorted(range(len(lengths)), key=lambda n: lengths[n])
-    same = not _takes_lengths(pipeline.module)
+    same = not takes_lengths(pipeline.module)
     groups: list[list[int]] = []
     for n in order:
         fits = groups and len(groups[-1]) < size and (len(groups[-1]) + 1) * lengths[n] <= TOKENS

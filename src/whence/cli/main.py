@@ -12,6 +12,7 @@ from whence import __version__
 from whence.cli.bench import bench
 from whence.cli.data import data
 from whence.cli.doctor import doctor
+from whence.cli.evaluate import evaluate
 from whence.cli.explain import explain
 from whence.cli.inspect import inspect
 from whence.cli.models import models
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command()(explain)
 app.command()(phrases)
 app.command()(inspect)
+app.command()(evaluate)
 app.command()(paper)
 app.command()(train)
 app.command()(serve)

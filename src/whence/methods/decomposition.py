@@ -168,6 +168,7 @@ class ContextualDecomposition(Method):
     name = "cd"
     label = "contextual decomposition"
     short = "CD"
+    shares_runs = True
 
     def relevance(self, forward: Forward, question: Question) -> Result:
         """Decompose the score for every step at once."""

@@ -40,6 +40,7 @@ class Method:
     is_signed: ClassVar[bool] = True  # whether relevance can speak against the target
     is_additive: ClassVar[bool] = True  # whether the relevance of the two directions adds up to the whole
     answers: ClassVar[frozenset[str]] = frozenset()  # which of direction, at and memory it supports
+    shares_runs: ClassVar[bool] = False  # whether all classes cost about as much as one
     sums_by_step: ClassVar[bool] = False  # whether `relevance` itself does the sum for `by_step`
 
     @property

@@ -26,6 +26,7 @@ class Occlusion(Perturbing):
 
     name = "occlusion"
     label = "occlusion"
+    shares_runs = True
 
     window: int = 1
     of: Literal["score", "log-probability"] = "score"

@@ -24,6 +24,7 @@ class Shapley(Perturbing):
     name = "shapley"
     label = "Shapley values"
     short = "Shapley"
+    shares_runs = True
 
     samples: int = 64  # orders
     seed: int = 0

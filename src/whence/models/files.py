@@ -2,8 +2,13 @@
 
 import os
 import secrets
+import shutil
 import stat
+import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from whence.errors import InputError
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -45,3 +50,47 @@ def _open_number(path: Path) -> int | None:
             break
         path = path.parent / path.readlink()
     return None
+
+
+def require_folder(folder: Path, names: Iterable[str]) -> None:
+    """Refuse a folder into which files of these names cannot be written, before work is spent on what they will hold."""
+    try:
+        if folder.is_dir():
+            taken = next((name for name in names if (folder / name).is_dir() or (folder / name).is_symlink()), None)
+            if taken is not None:
+                raise InputError(
+                    f"{folder / taken} is in the way: a file of this name is to be written; remove it, or choose another folder"
+                )
+        elif os.path.lexists(folder):
+            raise InputError(f"{folder} is a file; give the name of a folder")
+        parent = folder if folder.is_dir() else folder.absolute().parent
+        if not parent.is_dir():
+            raise InputError(f"{parent} is not a folder; make it first, or write somewhere else")
+        with tempfile.TemporaryDirectory(dir=parent, prefix=".whence-"):
+            if not folder.exists():
+                folder.mkdir()
+                folder.rmdir()
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{str(folder)!r} cannot be written to: {getattr(error, 'strerror', None) or error}") from None
+
+
+def write_folder(folder: Path, contents: Mapping[str, bytes], *, names: Iterable[str]) -> None:
+    """Write all files at once as a new folder, or replace those of an earlier run, with these names, in an existing one."""
+    exists = folder.is_dir()
+    made = (folder if exists else folder.absolute().parent) / f".whence-{secrets.token_hex(8)}"
+    made.mkdir()  # with the user's default permissions, unlike tempfile's: it may become the folder itself
+    try:
+        for name, content in contents.items():
+            (made / name).write_bytes(content)
+        if not exists:
+            made.rename(folder)
+            return
+        for name in names:
+            if name in contents:
+                os.replace(made / name, folder / name)
+            else:
+                (folder / name).unlink(missing_ok=True)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)

@@ -96,6 +96,22 @@ def curves(panels: Mapping[str, Sequence[Curve]], *, colours: Mapping[str, str],
 
 
 @own_style
+def intervals(rows: Mapping[str, tuple[float, float, float]], *, x: str) -> Figure:
+    """A dot with its interval (value, low, high) for every row, from top to bottom, and a line at 0."""
+    figure = Figure(figsize=(8.4, 0.6 + 0.28 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    for place, (value, low, high) in enumerate(rows.values()):
+        axes.plot([low, high], [place, place], color=SERIES[1], linewidth=2)
+        axes.plot([value], [place], "o", color=SERIES[1], markersize=5)
+    axes.axvline(0, color=NOTE, linewidth=0.8, linestyle=":")
+    axes.set_yticks(range(len(rows)), [visible(name)[:60] for name in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlabel(x)
+    _plain(axes)
+    return figure
+
+
+@own_style
 def distributions(
     rows: Mapping[str, Mapping[str, Mapping[str, Numbers]]], *, colours: Mapping[str, str], x: str, y: str
 ) -> Figure:

@@ -180,7 +180,7 @@ def _others(case: Case, model: Model, x: Tensor, lrp: float) -> dict[str, float]
         oracle = oracle_seconds(model.encoder, model.head.weight, [x[0]])
         found |= {} if oracle is None else {"oracle_over_lrp": case.batch * oracle / lrp}
     if importlib.util.find_spec("captum") and case.size <= 60:
-        from captum.attr import IntegratedGradients  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
+        from captum.attr import IntegratedGradients  # pyright: ignore[reportMissingImports, reportMissingTypeStubs]
 
         attribute = cast(Callable[..., Tensor], IntegratedGradients(model).attribute)
         found["captum_ig_over_lrp"] = seconds(lambda: attribute(x, target=0, n_steps=50), "cpu") / lrp

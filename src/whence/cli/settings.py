@@ -1,0 +1,45 @@
+"""Methods with settings, as they are written in a command."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from whence.errors import InputError
+from whence.methods.registry import METHODS
+
+if TYPE_CHECKING:
+    from whence.methods.method import Method
+
+
+def value_of(written: str) -> object:
+    """What a setting's value says: true or false, a number where it reads as one, or a text."""
+    if written.lower() in ("true", "false"):
+        return written.lower() == "true"
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(written)
+    return written
+
+
+def method_with(name: str, settings: Mapping[str, object]) -> "Method":
+    """A method with those of the settings that it has."""
+    from whence.methods.registry import method_class, settings_of
+
+    return method_class(name)(**{key: value for key, value in settings.items() if key in settings_of(name)})
+
+
+def method_written(given: str) -> "Method":
+    """A method by name, with settings in brackets if there are any: lrp, lrp(delta=1)."""
+    from whence.methods.registry import settings_of
+
+    name, bracket, rest = given.partition("(")
+    if name not in METHODS:
+        raise InputError(f"--method {given}: there is no such method; there are {', '.join(METHODS)}")
+    if bracket and not rest.endswith(")"):
+        raise InputError(f"--method {given}: the bracket is not closed; write 'lrp(delta=1)'")
+    pairs = [each.partition("=") for each in rest[:-1].split(",") if each.strip()] if bracket else []
+    settings = {key.strip(): value_of(value.strip()) for key, _, value in pairs}
+    unknown = [key for key in settings if key not in settings_of(name)]
+    if unknown or any(not sign for _, sign, _ in pairs):
+        raise InputError(f"--method {given}: {name} has the settings {', '.join(settings_of(name))}; write 'lrp(delta=1)'")
+    return method_with(name, settings)

@@ -1,0 +1,94 @@
+"""Which method suits a model and its data: candidates, and the recommendation that the measurements support."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from whence.evaluation.bootstrap import mean_band
+from whence.methods.lrp import LRP
+from whence.methods.method import Method
+from whence.methods.registry import METHODS, method_of
+from whence.trust.contestants import label_of
+from whence.trust.evaluation import Evaluation
+
+LIMIT = 300  # samples, unless told otherwise
+SERIOUS = ("constant", "random", "borrowed", "weights", "labels")  # flags that rule a method out
+
+
+def candidates() -> dict[str, Method]:
+    """LRP with other settings, one changed at a time, and all other methods as they are."""
+    variants = [
+        LRP(),
+        *(LRP(epsilon=epsilon) for epsilon in (1e-6, 1e-2, 1e-1)),
+        LRP(delta=1.0),
+        *(LRP(product=product) for product in ("half", "prop", "abs")),
+    ]
+    others = [method_of(name) for name in METHODS if name not in ("lrp", "random")]
+    return {label_of(each): each for each in [*variants, *others]}
+
+
+class Recommendation(NamedTuple):
+    """The cheapest method that nothing speaks against and that no other was shown to beat."""
+
+    name: str | None  # None if every method failed or was flagged
+    best: str | None  # the method with the highest separation
+    equals: tuple[str, ...]  # methods that were not shown to be worse than the best
+    sentences: tuple[str, ...]
+
+
+def with_recommendation(found: Evaluation) -> Evaluation:
+    """The evaluation with a recommendation, also in its results."""
+    chosen = recommendation(found)
+    return replace(found, recommended=chosen, results={**found.results, "recommendation": chosen._asdict()})
+
+
+def recommendation(found: Evaluation) -> Recommendation:
+    """Choose by separation, which looks at both ends of the order; a tie goes to the price."""
+    by_name = found.results["methods"]
+    fit = [
+        each.name
+        for each in found.contestants
+        if "error" not in by_name[each.name] and not any(flag["check"] in SERIOUS for flag in by_name[each.name]["flags"])
+    ]
+    if not fit:
+        return Recommendation(None, None, (), ("No method can be recommended: each failed, or something speaks against it.",))
+    value = {name: by_name[name]["separation"]["value"] for name in fit}
+    best = max(fit, key=lambda name: value[name])
+    equals = tuple(name for name in fit if name == best or _is_equal(found, best, name))
+    price = {name: by_name[name]["seconds_per_text"]["value"] for name in fit}
+    chosen = min(equals, key=lambda name: price[name])
+    return Recommendation(chosen, best, equals, tuple(_sentences(found, chosen, best, equals, value, price)))
+
+
+def _is_equal(found: Evaluation, best: str, other: str) -> bool:
+    """Whether the difference may be chance: its paired 95 % interval holds 0."""
+    assert found.faithfulness is not None
+    measured = found.faithfulness.measured
+    return float(mean_band(measured[best].separation - measured[other].separation).low) <= 0
+
+
+def _sentences(
+    found: Evaluation,
+    chosen: str,
+    best: str,
+    equals: Sequence[str],
+    value: dict[str, float],
+    price: dict[str, float],
+) -> list[str]:
+    def told(name: str) -> str:
+        low, high = found.results["methods"][name]["separation"]["interval"]
+        return f"{name} (separation {value[name]:.3f}, 95 %: {low:.3f} to {high:.3f}; {1000 * price[name]:.1f} ms per sample)"
+
+    made = [f"Use {told(chosen)}."]
+    if chosen != best:
+        made.append(f"The highest separation has {told(best)}, which is not shown to be better.")
+    others = [name for name in equals if name not in (chosen, best)]
+    if others:
+        made.append(f"Not shown to be worse, but dearer: {', '.join(others)}.")
+    worse = sorted((name for name in value if name not in equals), key=lambda name: -value[name])
+    if worse:
+        made.append(f"Shown to be worse: {', '.join(f'{name} {value[name]:.3f}' for name in worse)}.")
+    out = [each.name for each in found.contestants if each.name not in value]
+    if out:
+        made.append(f"Not considered, because of an error or a failed check: {', '.join(out)}.")
+    return made

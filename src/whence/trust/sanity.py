@@ -1,0 +1,201 @@
+"""Does relevance depend on what it claims to explain? The model is changed, and relevance is compared with what it was.
+
+- weights: the layers are given random weights one after another, from the output on (Adebayo et al. 2018). Relevance that stays
+  the same does not explain the model.
+- labels: a copy of the model is trained further on the same samples with their labels permuted. It reads the same inputs, but
+  has learned nothing from them; its explanations must differ.
+- shift: inputs and model are shifted together, so that the model computes the same (Kindermans et al. 2017). Relevance that
+  changes depends on where the zero of the inputs is, as it does for methods that take zero for "nothing there".
+- noise: inputs are changed a little. Relevance should not change much.
+
+Similarity is Spearman's correlation of the units' relevance, in the mean over samples.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from whence.errors import WhenceError
+from whence.interpreter.record.layers import named_layers
+from whence.trust.contestants import Contestant
+from whence.trust.measures import similarity
+from whence.trust.subject import Numbers, Subject
+from whence.trust.tensors import Tensors
+
+SAMPLES = 40
+NOISE = 0.05  # of the standard deviation of the inputs
+EPOCHS, RATE, LABELLED = 20, 0.01, 200  # of the training on permuted labels
+
+
+@dataclass(frozen=True, eq=False)
+class Sanity:
+    """For every method, how similar its relevance is to that before each change (samples,)."""
+
+    layers: tuple[str, ...]  # in the order in which they were given random weights
+    weights: dict[str, list[Numbers]]  # by method, one entry for each layer
+    labels: dict[str, Numbers]
+    shift: dict[str, Numbers]
+    noise: dict[str, Numbers]
+    permuted_accuracy: float | None  # on the permuted labels; None if there was no such training
+
+
+def sanity(
+    subject: Subject,
+    entered: Sequence[Contestant],
+    *,
+    rows: list[int],
+    relevance: dict[str, list[Numbers]],
+    seed: int,
+    progress: Callable[[str, int, int], None],
+) -> Sanity:
+    """Compare the relevance of some samples, known for all, with that after every change of the model."""
+    some = subject.some(rows)
+    changed: list[tuple[str, Subject]] = [(f"weights {name}", each) for name, each in randomised(some, seed=seed)]
+    layers = tuple(name.removeprefix("weights ") for name, _ in changed)
+    changed += [("shift", shifted(some, seed=seed)), ("noise", noisy(some, seed=seed))]
+    permuted, accuracy = permuted_labels(subject, seed=seed)
+    if permuted is not None:
+        changed.append(("labels", some.with_module(permuted)))
+    found: dict[str, dict[str, Numbers]] = {}
+    able = [each for each in entered if each.name in relevance]
+    for done, each in enumerate(able):
+        own = [relevance[each.name][n] for n in rows]
+        found[each.name] = {what: _similarities(own, other, each) for what, other in changed}
+        progress("sanity", done + 1, len(able))
+    return Sanity(
+        layers,
+        {name: [own[f"weights {layer}"] for layer in layers] for name, own in found.items()},
+        {name: own["labels"] for name, own in found.items() if "labels" in own},
+        {name: own["shift"] for name, own in found.items()},
+        {name: own["noise"] for name, own in found.items()},
+        accuracy,
+    )
+
+
+def _similarities(before: list[Numbers], subject: Subject, each: Contestant) -> Numbers:
+    """NaN where the method cannot explain the changed model."""
+    try:
+        after = subject.relevance(each.method, against=each.against)
+    except WhenceError:
+        return np.full(len(before), np.nan)
+    pairs = [(one, other) for one, other in zip(before, after, strict=True) if len(one) > 2]  # two units say too little
+    return np.array([similarity(*pair) for pair in pairs])
+
+
+def randomised(subject: Subject, *, seed: int) -> Iterator[tuple[str, Subject]]:
+    """The subject with one layer after another given random weights, the last layer first; each keeps those before it.
+
+    Every weight is drawn from a normal distribution with the mean and the deviation of its tensor, so that sizes stay as they
+    were. The layer of the inputs themselves, an nn.Embedding, is left as it is.
+    """
+    module = copy.deepcopy(subject.module)
+    generator = torch.Generator().manual_seed(seed)
+    layers = [
+        (name, layer)
+        for name, layer in named_layers(module)
+        if any(True for _ in layer.parameters(recurse=False)) and not isinstance(layer, (nn.Embedding, nn.EmbeddingBag))
+    ]
+    for name, layer in reversed(layers):
+        with torch.no_grad():
+            for weight in layer.parameters(recurse=False):
+                drawn = torch.randn(weight.shape, generator=generator).to(weight)
+                weight.copy_(drawn * (float(weight.std(correction=0)) or 1.0) + weight.mean())
+        yield name or "the model", subject.with_module(copy.deepcopy(module))
+
+
+class Minus(nn.Module):
+    """Takes an amount away."""
+
+    def __init__(self, amount: Tensor) -> None:
+        super().__init__()
+        self.amount = nn.Buffer(amount)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The numbers without the amount."""
+        return x - self.amount
+
+
+class After(nn.Module):
+    """A model that reads its first argument through another module."""
+
+    def __init__(self, first: nn.Module, model: nn.Module) -> None:
+        super().__init__()
+        self.first, self.model = first, model
+
+    def forward(self, x: Tensor, *args: object, **kwargs: object) -> object:
+        """What the model says about the changed input."""
+        return self.model(self.first(x), *args, **kwargs)
+
+
+def shifted(subject: Subject, *, seed: int) -> Subject:
+    """The subject with its inputs, or the vectors of its tokens, moved by a constant that the model takes away again."""
+    generator = torch.Generator().manual_seed(seed)
+    if isinstance(subject, Tensors) and subject.inputs.is_floating_point():
+        x = subject.inputs
+        amount = torch.randn(x.shape[-1], generator=generator).to(x) * x.std(correction=0)
+        module = After(Minus(amount), subject.model)
+        return replace(subject, model=module, inputs=x + amount, baseline=subject.baseline + amount)
+    module = copy.deepcopy(subject.module)
+    name, layer = _embedding(module)
+    amount = torch.randn(layer.embedding_dim, generator=generator).to(layer.weight) * layer.weight.detach().std()
+    with torch.no_grad():
+        layer.weight.add_(amount)
+    parent, _, last = name.rpartition(".")
+    setattr(module.get_submodule(parent), last, nn.Sequential(layer, Minus(amount)))
+    return subject.with_module(module)
+
+
+def noisy(subject: Subject, *, seed: int) -> Subject:
+    """The subject with a little noise on its inputs, or on the vectors of its tokens."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def noise(x: Tensor) -> Tensor:
+        return NOISE * x.detach().std(correction=0) * torch.randn(x.shape, generator=generator).to(x)
+
+    if isinstance(subject, Tensors) and subject.inputs.is_floating_point():
+        return replace(subject, inputs=subject.inputs + noise(subject.inputs))
+    module = copy.deepcopy(subject.module)
+    _, layer = _embedding(module)
+    with torch.no_grad():
+        layer.weight.add_(noise(layer.weight))
+    return subject.with_module(module)
+
+
+def _embedding(module: nn.Module) -> tuple[str, nn.Embedding]:
+    return next((name, layer) for name, layer in named_layers(module) if isinstance(layer, nn.Embedding))
+
+
+def permuted_labels(subject: Subject, *, seed: int) -> tuple[nn.Module | None, float | None]:
+    """A copy of the model that was trained further on permuted labels, and how often it is right about them afterwards."""
+    if subject.labels is None or not subject.has_classes or len(set(subject.labels.tolist())) < 2:
+        return None, None
+    generator = np.random.default_rng(seed)
+    rows = generator.permutation(len(subject))[:LABELLED].tolist()
+    some = subject.some(rows)
+    assert some.labels is not None
+    labels = generator.permutation(some.labels)
+    model = copy.deepcopy(some.module)
+    if not any(weight.requires_grad for weight in model.parameters()):
+        model.requires_grad_(True)
+    trained = some.with_module(model)
+    model.train()
+    optimiser = torch.optim.Adam([each for each in model.parameters() if each.requires_grad], lr=RATE)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            for _ in range(EPOCHS):
+                for scores, places in trained.outputs():
+                    loss = nn.functional.cross_entropy(scores, torch.as_tensor(labels[places], device=scores.device))
+                    optimiser.zero_grad()
+                    loss.backward()
+                    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                    optimiser.step()
+        except RuntimeError:  # a model that PyTorch cannot differentiate
+            return None, None
+    model.eval()
+    said = trained.scores(range(len(trained)), trained.untouched(range(len(trained))))
+    return model, float((said.argmax(1) == labels).mean())

@@ -1,0 +1,221 @@
+"""From what the user gave to what is evaluated: which class is explained in each sample, and which samples cannot be used."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from whence._batches import Text, cut
+from whence.errors import DataError, InputError, ModelError, TargetError
+from whence.methods.method import is_time_first
+from whence.models.pipeline import Pipeline, class_of
+from whence.models.series import SeriesModel
+from whence.trust.subject import Subject
+from whence.trust.tensors import Tensors, Units
+from whence.trust.texts import Texts
+
+Of = Literal["label", "predicted"] | int | str
+Kind = Literal["classes", "numbers"]
+
+
+class Entered(NamedTuple):
+    """What is evaluated, the numbers of its samples as given, and why others were left out."""
+
+    subject: Subject
+    rows: list[int]
+    left_out: dict[str, int]
+
+
+def texts_of(pipeline: Pipeline, texts: Sequence[object], labels: Sequence[object] | None, *, of: Of | None) -> Entered:
+    """Texts with their labels; a text that is none, or that has no word, is left out."""
+    if isinstance(texts, (str, bytes)) or not isinstance(texts, Sequence):
+        raise InputError(f"texts is a {type(texts).__name__}; give a list of texts")
+    _require_as_many(labels, len(texts), "texts")
+    reasons: Counter[str] = Counter()
+    rows: list[int] = []
+    for n, text in enumerate(texts):
+        try:
+            cut(pipeline, cast(Text, text))
+            rows.append(n)
+        except InputError:
+            reasons["not a text" if not isinstance(text, (str, tuple)) else "no word in it"] += 1
+    known = None if labels is None else np.array([_label(pipeline, labels[n], n) for n in rows], dtype=np.int64)
+    made = Texts(
+        name=pipeline.name,
+        of=np.zeros(len(rows), dtype=np.int64),
+        labels=known,
+        has_classes=True,
+        pipeline=pipeline,
+        texts=[cast(Text, texts[n]) for n in rows],
+    )
+    return _usable(made, rows, reasons, of)
+
+
+def tensors_of(
+    model: nn.Module | SeriesModel,
+    inputs: object,
+    labels: Sequence[object] | Tensor | NDArray[Any] | None,
+    *,
+    of: Of | None,
+    units: Units,
+    lengths: Sequence[int] | Tensor | None,
+    baseline: object,
+    call: Callable[[Any, Any], object] | None,
+    kind: Kind | None,
+) -> Entered:
+    """Samples in a tensor, with their labels."""
+    if units not in ("steps", "features"):
+        raise InputError(f'units is {units!r}; steps or features are taken away: give "steps" or "features"')
+    if kind not in (None, "classes", "numbers"):
+        raise InputError(f'kind is {kind!r}; outputs are "classes" or "numbers"')
+    if not isinstance(inputs, Tensor) or inputs.dim() < 2:
+        given = f"of shape {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else f"a {type(inputs).__name__}"
+        raise InputError(f"the samples are {given}; give a tensor (samples, steps, features), or token ids (samples, steps)")
+    if not inputs.is_floating_point() and units == "features":
+        raise InputError("token ids have no features; leave out units=")
+    module, x = (model.module, _standardised(model, inputs)) if isinstance(model, SeriesModel) else (model, inputs)
+    _require_as_many(labels, len(x), "samples")
+    given = None if labels is None else _listed(labels)
+    sizes = None if lengths is None else np.asarray(lengths, dtype=np.int64)
+    if sizes is not None and (sizes.shape != (len(x),) or sizes.min(initial=1) < 1 or sizes.max(initial=1) > x.shape[1]):
+        raise InputError(f"lengths must be one number from 1 to {x.shape[1]} for each of {len(x)} samples")
+    is_number = kind == "numbers" or isinstance(model, SeriesModel) or (kind is None and _has_fractions(given))
+    x, rows, reasons = _finite(x)
+    sizes, given = None if sizes is None else sizes[rows], None if given is None else [given[n] for n in rows]
+    axis = 1 if is_time_first(module) and x.dim() > 2 else 0
+    made = Tensors(
+        name=model.name if isinstance(model, SeriesModel) else type(module).__name__,
+        of=np.zeros(len(x), dtype=np.int64),
+        labels=None,
+        has_classes=False,
+        model=module,
+        inputs=x,
+        units=units,
+        sizes=sizes,
+        baseline=_baseline(baseline, x),
+        call=call,
+        batch_axis=axis,
+        is_single=False,
+    )
+    outputs = _width(made) if len(x) else 1
+    has_classes = not is_number and (outputs > 1 or (given is not None and set(given) <= {0, 1}) or kind == "classes")
+    known = None
+    if has_classes and given is not None:
+        known = np.array([_class_number(each, max(outputs, 2), n) for n, each in enumerate(given)], dtype=np.int64)
+    made = replace(made, has_classes=has_classes, labels=known, is_single=outputs == 1)
+    return _usable(made, rows, reasons, of)
+
+
+def _finite(x: Tensor) -> tuple[Tensor, list[int], Counter[str]]:
+    """The samples whose numbers are all finite."""
+    if not x.is_floating_point() or bool(x.isfinite().all()):
+        return x, list(range(len(x))), Counter()
+    rows = cast(list[int], x.flatten(1).isfinite().all(1).nonzero()[:, 0].tolist())
+    return x[rows], rows, Counter({"its numbers are not finite": len(x) - len(rows)})
+
+
+def _usable(subject: Subject, rows: list[int], reasons: Counter[str], of: Of | None) -> Entered:
+    """The samples about which the model says something, and the class that is explained in each."""
+    if not len(subject):
+        told = "; ".join(f"{count} left out: {reason}" for reason, count in reasons.items())
+        raise DataError(f"there is no sample to evaluate{f' ({told})' if told else ''}; give at least one")
+    scores = subject.scores(range(len(subject)), subject.untouched(range(len(subject))))
+    finite = np.isfinite(scores).all(1)
+    if not finite.all():
+        reasons["the model's output is not finite"] += int((~finite).sum())
+        if not finite.any():
+            raise ModelError("the model's output is not finite for any sample; was its training cut off?")
+        chosen = np.flatnonzero(finite).tolist()
+        subject, rows, scores = subject.some(chosen), [rows[n] for n in chosen], scores[finite]
+    return Entered(replace(subject, of=_explained(subject, scores, of)), rows, dict(reasons))
+
+
+def _explained(subject: Subject, scores: NDArray[np.float64], of: Of | None) -> NDArray[np.int64]:
+    """The class, or the output, that is explained in each sample."""
+    of = of if of is not None else "label" if subject.labels is not None else "predicted" if subject.has_classes else 0
+    if of == "label":
+        if subject.labels is None:
+            raise TargetError('of="label" needs labels, which are classes of the model; give them, or of="predicted"')
+        return subject.labels
+    if of == "predicted":
+        if not subject.has_classes:
+            raise TargetError('of="predicted" needs a model of classes; give the number of an output')
+        return scores.argmax(1)
+    number = class_of(subject.pipeline.classes, of) if isinstance(subject, Texts) and isinstance(of, str) else of
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < scores.shape[1]:
+        raise TargetError(
+            f'of is {of!r}; give "label", "predicted", or one of the model\'s {scores.shape[1]} outputs, from 0 on'
+        )
+    return np.full(len(subject), number, dtype=np.int64)
+
+
+def _listed(things: object) -> list[object]:
+    """A list from a sequence, an array or a tensor, of Python's own numbers."""
+    return cast(list[object], cast(Any, things).tolist() if hasattr(things, "tolist") else list(cast(Sequence[object], things)))
+
+
+def _require_as_many(labels: object, count: int, things: str) -> None:
+    if labels is not None and len(cast(Sequence[object], labels)) != count:
+        raise InputError(f"there are {count} {things} and {len(cast(Sequence[object], labels))} labels; give one for each")
+
+
+def _label(pipeline: Pipeline, label: object, n: int) -> int:
+    """The number of a class that is given by name or by number, also as text."""
+    if isinstance(label, str) and (found := class_of(pipeline.classes, label)) is not None:
+        return found
+    number = int(label) if isinstance(label, str) and label.strip().isdecimal() else label
+    if isinstance(number, (float, np.number)) and float(cast(float, number)).is_integer():
+        number = int(cast(float, number))
+    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(pipeline.classes):
+        return number
+    raise DataError(
+        f"the label of text {n + 1} is {label!r}; {pipeline.name} knows {', '.join(pipeline.classes)}, or 0 to "
+        f"{len(pipeline.classes) - 1}"
+    )
+
+
+def _class_number(label: object, classes: int, n: int) -> int:
+    if isinstance(label, (int, float)) and not isinstance(label, bool) and float(label).is_integer() and 0 <= label < classes:
+        return int(label)
+    if isinstance(label, bool):
+        return int(label)
+    raise DataError(f"the label of sample {n + 1} is {label!r}; the model has the classes 0 to {classes - 1}")
+
+
+def _has_fractions(labels: list[object] | None) -> bool:
+    """Whether labels are numbers to be predicted rather than classes."""
+    return labels is not None and any(isinstance(each, float) and not each.is_integer() for each in labels)
+
+
+def _width(subject: Tensors) -> int:
+    """The number of outputs that the model gives for a sample."""
+    return subject.scores([0], subject.untouched([0])).shape[1]
+
+
+def _baseline(baseline: object, x: Tensor) -> Tensor:
+    """What a unit is set to: a tensor of the same number of axes as the samples, with one sample or as many as there are."""
+    found = torch.as_tensor(baseline, dtype=x.dtype if x.is_floating_point() else None, device=x.device)
+    try:
+        whole = found.expand(x.shape) if found.dim() == x.dim() else found.expand(x.shape[1:])[None]
+    except RuntimeError:
+        raise InputError(
+            f"baseline has the shape {tuple(found.shape)}; give a number, or a tensor that fits samples of {tuple(x.shape[1:])}"
+        ) from None
+    if whole.is_floating_point() and not bool(whole.isfinite().all()):
+        raise InputError("baseline has numbers that are not finite")
+    return whole
+
+
+def _standardised(model: SeriesModel, x: Tensor) -> Tensor:
+    """Series as the model's module reads them."""
+    if not model.feature_centre and not model.feature_scale:
+        return x
+    width = x.shape[-1]
+    centre = torch.tensor(model.feature_centre or [0.0] * width, dtype=x.dtype)
+    scale = torch.tensor(model.feature_scale or [1.0] * width, dtype=x.dtype)
+    return (x - centre) / scale
