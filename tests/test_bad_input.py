@@ -171,6 +171,13 @@ def test_inputs_that_are_no_tensors(model: BiLSTM) -> None:
         ({"delta": 1.5}, "delta is 1.5; .* between 0 and 1"),
         ({"delta": math.nan}, "delta is nan"),
         ({"stabiliser": "half"}, "stabiliser is 'half'"),
+        ({"head": "zplus"}, 'head is .zplus.; the dense layers of a head follow "epsilon", "gamma" or "alpha-beta"'),
+        ({"head": "gamma", "gamma": -1}, "gamma is -1; what favours one sign must be a finite number ≥ 0"),
+        ({"head": "gamma", "gamma": "much"}, "gamma is 'much'; it must be a number"),
+        (
+            {"head": "alpha-beta", "alpha": 0.5},
+            "alpha is 0.5; it must be a finite number ≥ 1, such as 2, and beta is alpha − 1",
+        ),
         ({"product": "sum"}, "product is 'sum'"),
     ],
 )

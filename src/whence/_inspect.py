@@ -19,6 +19,7 @@ from whence.interpreter.backward.survey import Survey
 from whence.interpreter.record.layers import named_layers
 from whence.interpreter.record.refusal import name_of
 from whence.interpreter.record.step import Step, Trace, Value
+from whence.interpreter.rules.head import NO_HEAD, Head, head_of
 from whence.interpreter.rules.words import factors_in_words, rule_in_words
 from whence.methods.forward import Forward, require_finite
 from whence.methods.inputs import Given, Inputs, read
@@ -139,18 +140,23 @@ def _surveyed(
     outputs = [value for value in found if value is not None and value.is_live]
     starts = [starts_of(trace, value, torch.ones_like(value.tensor)[None]) for value in outputs]
     begin = Start({value: mask for start in starts for value, mask in start.masks.items()}, _ends(starts))
-    survey = Survey(trace, method.rules, is_strict=method.strict)
+    head = head_of(trace, set(trace.steps)) if method.head != "epsilon" else Head()
+    survey = Survey(trace, method.rules, is_strict=method.strict, head=head.sums)
     survey.look(begin.masks)
+    head = head.among(survey.received)
+    survey.refused.update((step, f'head="{method.head}" cannot be applied: {reason}') for step, reason in head.refused.items())
     if method.strict:
         survey.refused.update((end, "it ends the model, and strict=True does not start before it") for end in begin.ends)
     flows = _flows(trace, outputs, begin, survey)
     rows = [(step, _row(step, flows[step], survey)) for step in trace.steps]
+    rows = [(step, _head_row(row, method) if step in head.layers else row) for step, row in rows]
     parts, homes = _parts(rows, forward.model)
     choices = choices_of(trace, survey.received.keys(), begin.ends)
     if not tensors:
         wrong = f"the model returned {describe(recorded.output)}, and no numbers; pick its scores with call=lambda model, x: …"
     else:
         wrong = _wrong_whole(forward, recorded, survey, state, before) or ("" if outputs else INDEPENDENT)
+        wrong = wrong or (NO_HEAD.format(method.head) if method.head != "epsilon" and head.is_empty else "")
     parts += [_whole(forward.model, wrong)] if wrong else []
     return replace(empty, parts=tuple(parts), arrows=_arrows(homes, len(parts), begin, survey, flows), choices=choices)
 
@@ -245,9 +251,15 @@ def _row(step: Step, flow: Flow, survey: Survey | None = None) -> Row:
     )
 
 
+def _head_row(row: Row, method: LRP) -> Row:
+    return row._replace(rule=f"{row.rule}, {'γ' if method.head == 'gamma' else 'αβ'} rule")
+
+
 def _advice(step: Step, refused: str) -> str:
     if not refused:
         return ""
+    if refused.startswith("head="):
+        return 'use head="epsilon"'
     if refused.startswith("strict=True"):
         return "mark the gate with whence.gate(tensor), or leave strict=True out"
     if "strict=True" in refused:

@@ -11,19 +11,23 @@ from torch import Tensor
 
 Stabiliser = Literal["shared", "absorbed"]
 Product = Literal["all", "half", "prop", "abs"]
+HeadRule = Literal["epsilon", "gamma", "alpha-beta"]
 
 
 class Rules(NamedTuple):
     """The settings of the rules: ε, δ and who gets the stabiliser in weighted connections, and the rule for products.
 
     `stabiliser="shared"` is the paper's formula: the lower neurons share the whole ε term. `"absorbed"` is the authors'
-    released code: they share δ of it, as of the bias.
+    released code: they share δ of it, as of the bias. `head` is the rule of the dense layers of a model's head, with γ or α.
     """
 
     epsilon: float = 1e-3
     delta: float = 0.0
     stabiliser: Stabiliser = "shared"
     product: Product = "all"
+    head: HeadRule = "epsilon"
+    gamma: float = 0.25
+    alpha: float = 2.0
 
     @property
     def returned(self) -> float:
@@ -130,3 +134,55 @@ def absorbed_by_bias(bias: Tensor, *, q: Tensor, rules: Rules) -> Tensor:
 def absorbed_by_stabiliser(z: Tensor, *, q: Tensor, rules: Rules) -> Tensor:
     """What stops at the stabiliser:  (1 − δ) ε sign z_j · q_j, or nothing if it is shared."""
     return (1 - rules.returned) * rules.epsilon * sign(z) * q
+
+
+class Sides(NamedTuple):
+    """A pair of numbers for the positive (`up`) and the negative (`down`) contributions to a neuron."""
+
+    up: Tensor
+    down: Tensor
+
+    def total(self, q: "Sides") -> Tensor:
+        """What these contributions get:  c⁺ q⁺ + c⁻ q⁻."""
+        return self.up * q.up + self.down * q.down
+
+
+def sides_of(term: Tensor) -> Sides:
+    """A term as one contribution, on the side of its sign."""
+    return Sides(term.clamp(min=0), term.clamp(max=0))
+
+
+def sides_gamma(z: Tensor, sums: Sides, *, r_out: Tensor, rules: Rules) -> Sides:
+    """Relevance per unit of contribution under the γ rule, which favours contributions of the same sign as z.
+
+        R_i = Σ_j ( c_ij + γ c_ij^± ) / ( z_j + γ z_j^± + ε sign z_j ) · R_j,    ± the sign of z_j, z_j^± = Σ_i c_ij^±
+
+    c_ij = z_i w_ij; a bias is a contribution too, and `sums` holds z_j⁺ and z_j⁻ with it. Returns q_j⁺ and q_j⁻.
+    """
+    is_up = z >= 0
+    q = coefficient(z + rules.gamma * torch.where(is_up, sums.up, sums.down), r_out=r_out, epsilon=rules.epsilon)
+    more = (1 + rules.gamma) * q
+    return Sides(torch.where(is_up, more, q), torch.where(is_up, q, more))
+
+
+def sides_alpha_beta(z: Tensor, sums: Sides, *, r_out: Tensor, rules: Rules) -> Sides:
+    """Relevance per unit of contribution under the αβ rule, β = α − 1.
+
+        R_i = Σ_j ( α c_ij⁺ / (z_j⁺ + ε) − β c_ij⁻ / (z_j⁻ − ε) ) · R_j
+
+    Where z_j < 0, α goes with c⁻ and β with c⁺. Where nothing contributes to the side of β, α = 1 and β = 0.
+    """
+    is_up = z >= 0
+    alpha = torch.where(torch.where(is_up, sums.down, sums.up) == 0, 1.0, rules.alpha).to(z.dtype)
+    own, other = alpha * r_out, (1 - alpha) * r_out
+    return Sides(
+        coefficient(sums.up, r_out=torch.where(is_up, own, other), epsilon=rules.epsilon),
+        coefficient(sums.down, r_out=torch.where(is_up, other, own), epsilon=rules.epsilon),
+    )
+
+
+def stabiliser_of_sides(z: Tensor, *, q: Sides, rules: Rules) -> Tensor:
+    """What the stabilisers of `sides_gamma` or `sides_alpha_beta` take of R_j:  ε sign z_j · q_j, or ε q_j⁺ − ε q_j⁻."""
+    if rules.head == "gamma":
+        return rules.epsilon * sign(z) * torch.where(z >= 0, q.down, q.up)
+    return rules.epsilon * (q.up - q.down)

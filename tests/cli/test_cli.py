@@ -383,10 +383,12 @@ def test_any_setting_of_a_method_can_be_given_by_name() -> None:
     by_name = run("explain", "good", "--set", "stabiliser=absorbed", "--set", "epsilon=3", "--format", "json")
     found = json.loads(by_name.stdout)
     assert (found["method"]["stabiliser"], found["method"]["epsilon"]) == ("absorbed", 3)
+    of_head = json.loads(run("explain", "good", "--set", "head=alpha-beta", "--set", "alpha=3", "--format", "json").stdout)
+    assert (of_head["method"]["head"], of_head["method"]["alpha"]) == ("alpha-beta", 3)
     for wrong in ("sigma=1", "epsilon"):
         done = run("explain", "good", "--set", wrong)
         assert done.returncode == 2
-        assert "lrp has the settings epsilon, delta, stabiliser, product, strict; give one as name=value" in done.stderr
+        assert "lrp has the settings epsilon, delta, stabiliser, product, strict, head, gamma, alpha; give one" in done.stderr
     assert "--method sa has no settings" in run("explain", "good", "--method", "sa", "--set", "epsilon=1").stderr
 
 

@@ -1,7 +1,7 @@
 """Layer-wise relevance propagation: the paper's method, on a recorded forward pass."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import cast
@@ -9,13 +9,14 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from whence.equations import Product, Rules, Stabiliser
+from whence.equations import HeadRule, Product, Rules, Stabiliser
 from whence.errors import InputError
 from whence.interpreter.backward.backward_pass import BackwardPass
 from whence.interpreter.backward.path import Start, choices_of, require_strict, required_steps, scores_at
 from whence.interpreter.record.layers import named_layers
 from whence.interpreter.record.scripted import require_python
 from whence.interpreter.record.step import Step, Trace, Value
+from whence.interpreter.rules.head import head_of
 from whence.methods.forward import Forward, require_finite
 from whence.methods.method import Method, Question
 from whence.methods.predicting import predicting
@@ -93,6 +94,8 @@ class LRP(Method):
     """Layer-wise relevance propagation with the paper's rule for gates.
 
     The paper's own LRP is `LRP()`, its LRP_cons `LRP(delta=1.0)`, the authors' released code `LRP(stabiliser="absorbed")`.
+    `head` is the rule of the dense layers between the recurrent part of the model and the score: `LRP(head="gamma")` favours
+    contributions of the sign of the neuron by `gamma`, `LRP(head="alpha-beta")` weighs both signs by `alpha` and 1 − `alpha`.
     """
 
     name = "lrp"
@@ -105,11 +108,14 @@ class LRP(Method):
     stabiliser: Stabiliser = "shared"
     product: Product = "all"
     strict: bool = False  # refuse a model that needs a choice, such as which of two factors is the gate, instead of choosing
+    head: HeadRule = "epsilon"
+    gamma: float = 0.25  # for head="gamma"
+    alpha: float = 2.0  # for head="alpha-beta"; β is alpha − 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.strict, bool):
             raise InputError(f"strict is {self.strict!r}; it must be True or False")
-        for name in ("epsilon", "delta"):
+        for name in ("epsilon", "delta", "gamma", "alpha"):
             if isinstance(getattr(self, name), bool) or not isinstance(getattr(self, name), (int, float)):
                 raise InputError(f"{name} is {getattr(self, name)!r}; it must be a number")
         if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
@@ -120,11 +126,25 @@ class LRP(Method):
             raise InputError(f'stabiliser is {self.stabiliser!r}; it is "shared" (the paper) or "absorbed" (the released code)')
         if self.product not in ("all", "half", "prop", "abs"):
             raise InputError(f'product is {self.product!r}; a product follows "all" (the paper), "half", "prop" or "abs"')
+        if self.head not in ("epsilon", "gamma", "alpha-beta"):
+            raise InputError(f'head is {self.head!r}; the dense layers of a head follow "epsilon", "gamma" or "alpha-beta"')
+        if not (math.isfinite(self.gamma) and self.gamma >= 0):
+            raise InputError(f"gamma is {self.gamma}; what favours one sign must be a finite number ≥ 0, such as 0.25")
+        if not (math.isfinite(self.alpha) and self.alpha >= 1):
+            raise InputError(f"alpha is {self.alpha}; it must be a finite number ≥ 1, such as 2, and beta is alpha − 1")
 
     @property
     def rules(self) -> Rules:
         """The rules with this method's settings."""
-        return Rules(self.epsilon, self.delta, self.stabiliser, self.product)
+        return Rules(self.epsilon, self.delta, self.stabiliser, self.product, self.head, self.gamma, self.alpha)
+
+    def head_sums(self, trace: Trace, steps: Collection[Step]) -> Collection[Step]:
+        """The steps that follow the rule of the head, among those that relevance passes; raises if it cannot be applied."""
+        if self.head == "epsilon":
+            return ()
+        found = head_of(trace, steps)
+        found.require(self.head)
+        return found.sums
 
     def relevance(self, forward: Forward, question: Question) -> Result:
         """Record one forward pass, then hand the score back through it."""
@@ -147,7 +167,8 @@ class LRP(Method):
                 recorded, target, forward, required=self._required, state=state, before=before
             )
             starts = scores_at(start)
-            back = BackwardPass(trace, self.rules, samples, direction=question.direction)
+            head = self.head_sums(trace, steps)
+            back = BackwardPass(trace, self.rules, samples, direction=question.direction, head=head)
             back.memory, back.by_step = {} if question.memory else None, question.by_step
             _ask_for(back, at, recorded.middle)
             found = back.run(starts)
@@ -157,7 +178,7 @@ class LRP(Method):
             gap = scores - explained - sum(back.absorbed.values(), start=torch.zeros_like(scores))
             gaps: dict[str, Tensor] = {}
             if not (gap.abs() <= 100 * torch.finfo(gap.dtype).eps ** 0.75 * scores.abs().clamp(min=1)).all():
-                audit = BackwardPass(trace, self.rules, samples, audit=True)
+                audit = BackwardPass(trace, self.rules, samples, audit=True, head=head)
                 audit.run(starts)
                 gaps = audit.gaps
             whole = forward.inputs.wrapped([selection.led(r) for r in found], len(selection.lead))

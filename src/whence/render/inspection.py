@@ -14,7 +14,7 @@ from whence.inspection import INPUTS, NO_RELEVANCE, Inspection, Part, Row
 from whence.render.colour import FOR, hexadecimal, one_line
 from whence.render.drawing import drawing
 from whence.render.html import PAGE
-from whence.render.labels import SYMBOLS
+from whence.render.labels import SYMBOLS, effective
 from whence.render.terminal import _captured
 
 STYLE = f"""
@@ -41,7 +41,7 @@ def place(layer: str) -> str:
 
 def heading(inspection: Inspection) -> str:
     """The model, its inputs and the method."""
-    settings = [_setting(key, value) for key, value in inspection.method.items() if key != "name"]
+    settings = [_setting(key, value) for key, value in effective(inspection.method).items()]
     method = f"{str(inspection.method['name']).upper()} ({', '.join(filter(None, settings))})"
     return one_line(f"{inspection.model} · {inspection.inputs} · {method}")
 

@@ -1,16 +1,27 @@
 """The backward pass: relevance goes from the score through every step to the inputs; a ledger keeps what was absorbed."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor, overrides
 
-from whence.equations import Rules, absorbed_by_stabiliser, coefficient, share, sign
+from whence.equations import (
+    Rules,
+    Sides,
+    absorbed_by_stabiliser,
+    coefficient,
+    share,
+    sides_alpha_beta,
+    sides_gamma,
+    sides_of,
+    sign,
+    stabiliser_of_sides,
+)
 from whence.errors import InputError
 from whence.interpreter.backward.samples import Samples
 from whence.interpreter.record.refusal import unforeseen
-from whence.interpreter.record.step import Arriving, FanIn, Step, Trace, Value
+from whence.interpreter.record.step import Arriving, FanIn, Open, Step, Trace, Value
 
 
 class BackwardPass:
@@ -18,11 +29,18 @@ class BackwardPass:
 
     `absorbed` is the ledger: amounts (K, B) by layer and by what absorbed them. With `audit`, `gaps` holds for each layer the
     relevance (K, B) that arrived but was neither handed on nor absorbed. With a `direction`, the first layer of a bidirectional
-    network hands on only what came through that direction.
+    network hands on only what came through that direction. The sums of the steps `head` follow `rules.head`.
     """
 
     def __init__(
-        self, trace: Trace, rules: Rules, samples: Samples, *, audit: bool = False, direction: int | None = None
+        self,
+        trace: Trace,
+        rules: Rules,
+        samples: Samples,
+        *,
+        audit: bool = False,
+        direction: int | None = None,
+        head: Collection[Step] = (),
     ) -> None:
         self.trace = trace
         self.rules = rules
@@ -37,10 +55,13 @@ class BackwardPass:
         self.gaps: dict[str, Tensor] = {}
         self.fan_ins: dict[Value, FanIn] = {}
         self.biases: dict[Value, Tensor | None] = {}
+        self.sides: dict[Value, Sides] = {}  # of the sums of the head: their positive and negative contributions
+        self.bias_sides: dict[Value, Sides] = {}  # and those of biases among them, if a part of these is shared out
         self._users: Counter[Value] | None = None
         self._columns_of: dict[Value, Tensor | None] = {}
         self._arriving: dict[Value, Arriving] = {}
         self._count_sums()
+        self._count_sides(head)
 
     def _count_sums(self) -> None:
         """Compute the fan-in and bias of every open sum, in the order of the steps."""
@@ -51,6 +72,15 @@ class BackwardPass:
                 self.fan_ins.update(zip(step.outputs, step.rule.fan_in(step, self.fan_ins), strict=True))
             if self.rules.delta != 0 or not step.outputs[0].is_live:
                 self.biases.update(zip(step.outputs, step.rule.bias(step, self.biases), strict=True))
+
+    def _count_sides(self, head: Collection[Step]) -> None:
+        """Compute the positive and the negative contributions to every sum of the head, in the order of the steps."""
+        for step in self.trace.steps if head else ():
+            if step in head:
+                self.sides.update(zip(step.outputs, step.rule.sides(step, self.sides), strict=True))
+                if self.rules.delta != 0:
+                    biases = step.rule.sides(step, self.bias_sides, of_bias=True)
+                    self.bias_sides.update(zip(step.outputs, biases, strict=True))
 
     def run(self, starts: Sequence[tuple[Value, Tensor]]) -> list[Tensor]:
         """Start with relevance (K, *shape) at some values, and return the relevance of every explained input."""
@@ -93,15 +123,28 @@ class BackwardPass:
         return arriving if self.goes_on else None
 
     def deliver(
-        self, step: Step, value: Value, *, r: Tensor | None = None, q: Tensor | None = None, s: Tensor | None = None
+        self,
+        step: Step,
+        value: Value,
+        *,
+        r: Tensor | None = None,
+        q: Tensor | None = None,
+        s: Tensor | None = None,
+        n: Tensor | None = None,
     ) -> None:
-        """Hand a step's relevance on to one of its inputs. For an input outside the open sum, q and s become relevance."""
+        """Hand a step's relevance on to one of its inputs. For an input outside the open sum, q and s become relevance.
+
+        Where the sides differ, so they do for a term of the sum that is no layer of the head: it is one contribution.
+        """
+        if n is not None and value not in self.sides:
+            paid = self.held(value, Arriving(q=q, s=s, n=n))
+            r, q, s, n = paid if r is None else r + paid, None, None, None
         if q is not None and not value.in_sum:
             q = q.real if q.is_complex() else q
             paid = torch.where(q == 0, 0.0, value.tensor * q)  # also where a mask made the value infinite
             paid = paid if s is None else paid + s
             r, q, s = paid if r is None else r + paid, None, None
-        if self.rules.epsilon == 0 and any(each is not None and not each.isfinite().all() for each in (r, q)):
+        if self.rules.epsilon == 0 and any(each is not None and not each.isfinite().all() for each in (r, q, n)):
             raise InputError(
                 f"epsilon=0 divides by zero: a weighted sum in {step.layer or 'the model'!r} is exactly 0; use epsilon > 0"
             )
@@ -111,15 +154,17 @@ class BackwardPass:
             s = None  # its lower neurons are not counted
         elif q is not None and q.is_complex():
             q = q.real
-        given = Arriving(*(each if each is None or is_cast else each.to(value.tensor.dtype) for each in (r, q, s)))
+        given = Arriving(*(each if each is None or is_cast else each.to(value.tensor.dtype) for each in (r, q, s, n)))
         known = self._arriving.get(value)
         self._arriving[value] = given if known is None else _sum(known, given)
         if self.audit:
             self._note(step, -self.samples.totals(self.held(value, given), value))
 
-    def unfinished(self, step: Step, value: Value, arriving: Arriving | None) -> tuple[Tensor, Tensor | None]:
-        """The coefficient q and share s of an open sum; relevance that arrived at it as a finished neuron is converted."""
+    def unfinished(self, step: Step, value: Value, arriving: Arriving | None) -> Open:
+        """What is handed back inside an open sum; relevance that arrived at it as a finished neuron is converted."""
         assert arriving is not None
+        if value in self.sides:
+            return self._unfinished_head(step, value, arriving)
         q, s = arriving.q, arriving.s
         if arriving.r is not None:
             z = value.tensor
@@ -134,7 +179,32 @@ class BackwardPass:
                 s = shared if s is None else s + shared
                 self._keep_unshared(step, value, own, fan_in)
         assert q is not None
-        return q, s
+        return Open(q, s)
+
+    def _unfinished_head(self, step: Step, value: Value, arriving: Arriving) -> Open:
+        """The same for a sum of the head, whose positive and negative contributions have coefficients of their own."""
+        if arriving.r is None:
+            assert arriving.q is not None
+            return Open(arriving.q, arriving.s, arriving.n)
+        z, r = value.tensor, arriving.r
+        if z.isinf().any():
+            self.absorb(step, "constant", torch.where(z.isinf(), r, 0.0), value)
+            r = torch.where(z.isinf(), 0.0, r)
+        rule = sides_gamma if self.rules.head == "gamma" else sides_alpha_beta
+        own = rule(z, self.sides[value], r_out=r, rules=self.rules)
+        stabiliser = stabiliser_of_sides(z, q=own, rules=self.rules)
+        self.absorb(step, "stabiliser", (1 - self.rules.returned) * stabiliser, value)
+        shared: Tensor | None = None
+        if self.rules.shares:
+            left = self.rules.returned * stabiliser
+            left = left + self.rules.delta * self.bias_sides[value].total(own) if value in self.bias_sides else left
+            fan_in = torch.as_tensor(self.fan_ins[value], dtype=z.dtype, device=z.device)
+            shared = torch.where(fan_in > 0, left / fan_in.clamp(min=1), 0.0)
+            self.absorb(step, "stabiliser", torch.where(fan_in > 0, 0.0, left), value)
+        found = Arriving(q=own.up, s=shared, n=own.down)
+        q, s, n = (_sum(found, arriving) if arriving.q is not None else found)[1:]
+        assert q is not None
+        return Open(q, s, n)
 
     def _keep_unshared(self, step: Step, value: Value, q: Tensor, fan_in: FanIn) -> None:
         """Absorb the share of a sum that has no lower neurons, because all of it is masked."""
@@ -146,11 +216,16 @@ class BackwardPass:
             self.absorb(step, "stabiliser", torch.where(nobody, left * q, 0.0), value)
 
     def held(self, value: Value, arriving: Arriving) -> Tensor:
-        """What arrived at a value, as relevance:  r + (v − δ b) q + N s."""
+        """What arrived at a value, as relevance:  r + (v − δ b) q + N s, with q for each side where they differ."""
         total: Tensor | float = 0.0
         if arriving.r is not None:
             total = total + arriving.r
-        if arriving.q is not None:
+        if arriving.q is not None and arriving.n is not None:
+            own, q = self.sides.get(value) or sides_of(value.tensor), Sides(arriving.q, arriving.n)
+            total = total + Sides(*(side.nan_to_num(0.0, 0.0, 0.0) for side in own)).total(q)
+            if value in self.bias_sides:
+                total = total - self.rules.delta * self.bias_sides[value].total(q)
+        elif arriving.q is not None:
             bias = self.biases.get(value)
             own = value.tensor if bias is None else value.tensor - self.rules.delta * bias
             if own.is_complex():

@@ -1,6 +1,6 @@
 """A backward pass that only looks: where relevance goes from the outputs, where it is absorbed, and where it cannot pass."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -18,8 +18,8 @@ class Survey(BackwardPass):
     A step that refuses relevance does not end it: all its live inputs are surveyed too.
     """
 
-    def __init__(self, trace: Trace, rules: Rules, *, is_strict: bool = False) -> None:
-        super().__init__(trace, rules, Samples(1, None))
+    def __init__(self, trace: Trace, rules: Rules, *, is_strict: bool = False, head: Collection[Step] = ()) -> None:
+        super().__init__(trace, rules, Samples(1, None), head=head)
         self.is_strict = is_strict
         self.received: dict[Step, dict[Value, None]] = {}  # by step that relevance reaches, the inputs that it goes on to
         self.places: dict[Step, dict[str, None]] = {}  # by step, the names of what is absorbed there
@@ -56,10 +56,17 @@ class Survey(BackwardPass):
                 self.deliver(step, value, r=None if is_complex else _ones(value), q=_ones(value) if is_complex else None)
 
     def deliver(
-        self, step: Step, value: Value, *, r: Tensor | None = None, q: Tensor | None = None, s: Tensor | None = None
+        self,
+        step: Step,
+        value: Value,
+        *,
+        r: Tensor | None = None,
+        q: Tensor | None = None,
+        s: Tensor | None = None,
+        n: Tensor | None = None,
     ) -> None:
         """Note that relevance goes from a step to one of its inputs."""
-        super().deliver(step, value, r=r, q=q, s=s)
+        super().deliver(step, value, r=r, q=q, s=s, n=n)
         if value.is_live:
             self.received[step][value] = None
 

@@ -202,7 +202,7 @@ class Recorder(overrides.TorchFunctionMode):
         rule = self._rule(operation, arguments)
         step = Step(rule, operation.name, self._layers.running[-1], func, arguments, kept)
         step.inputs = tuple(dict.fromkeys(leaf for leaf in kept if isinstance(leaf, Value)))
-        step.is_trained, step.product = self._held.is_trained, self.product
+        step.is_trained, step.is_held, step.product = self._held.is_trained, self._held.holds, self.product
         try:
             result = step.rule.run(step)
         except Refused as reason:

@@ -5,8 +5,9 @@ tensors of the same shape (fan-ins, biases, sample numbers).
 
 The backward pass hands back two kinds of amounts. Between neurons it is relevance `r`. Inside one weighted sum, which may
 be computed by many calls, it is the pair `q` (relevance per unit of the sum: a term with value v gets v·q) and `s` (the
-equal share of the stabiliser and of δ·bias that each of the sum's N lower neurons gets). All have a leading axis K, one
-entry per target.
+equal share of the stabiliser and of δ·bias that each of the sum's N lower neurons gets). In the sums of a model's head, whose
+rule may tell positive from negative contributions, q is for the positive ones and `n` for the negative ones. All have a leading
+axis K, one entry per target.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from whence.choice import Choice
-from whence.equations import Product, Rules
+from whence.equations import Product, Rules, Sides
 from whence.trees import rebuilt
 
 Function = Callable[..., Any]
@@ -90,6 +91,7 @@ class Step:
     saved: Any = None  # what the rule keeps for the backward pass
     product: Product = "all"  # the rule that products follow
     is_trained: Callable[[object], bool] = bool  # whether a tensor is a parameter of the model
+    is_held: Callable[[object], bool] = bool  # whether it is a parameter or a buffer, or computed from these alone
 
     def again(self, stand_in: Callable[[Value], Tensor], constant: Callable[[Tensor], Tensor] | None = None) -> Any:
         """Repeat the call with stand-ins for its values and, if `constant` is given, for its constant float tensors."""
@@ -117,7 +119,7 @@ class Trace:
         for step in self.steps:
             step.rule.release(step)
             step.inputs = step.outputs = step.leaves = ()
-            step.arguments, step.saved, step.is_trained = ((), {}), None, bool
+            step.arguments, step.saved, step.is_trained, step.is_held = ((), {}), None, bool, bool
         self.steps.clear()
 
 
@@ -185,6 +187,20 @@ class Arriving(NamedTuple):
     r: Tensor | None = None
     q: Tensor | None = None
     s: Tensor | None = None
+    n: Tensor | None = None
+
+
+class Open(NamedTuple):
+    """What is handed back inside an open sum: the coefficient q, the share s and, where the sides differ, n."""
+
+    q: Tensor
+    s: Tensor | None
+    n: Tensor | None = None
+
+    @property
+    def sides(self) -> Sides:
+        """The coefficients of the positive and of the negative contributions."""
+        return Sides(self.q, self.q if self.n is None else self.n)
 
 
 class Backward(Protocol):
@@ -196,7 +212,14 @@ class Backward(Protocol):
     memory: dict[str, Tensor] | None
 
     def deliver(
-        self, step: Step, value: Value, *, r: Tensor | None = None, q: Tensor | None = None, s: Tensor | None = None
+        self,
+        step: Step,
+        value: Value,
+        *,
+        r: Tensor | None = None,
+        q: Tensor | None = None,
+        s: Tensor | None = None,
+        n: Tensor | None = None,
     ) -> None:
         """Hand a step's relevance on to one of its inputs."""
         ...
@@ -209,8 +232,8 @@ class Backward(Protocol):
         """Enter an amount (K, n) that lies along the second-to-last axis of a value (..., n, ·)."""
         ...
 
-    def unfinished(self, step: Step, value: Value, arriving: Arriving | None) -> tuple[Tensor, Tensor | None]:
-        """The coefficient q and share s of an open sum; relevance that arrived at it as a finished neuron is converted."""
+    def unfinished(self, step: Step, value: Value, arriving: Arriving | None) -> Open:
+        """What is handed back inside an open sum; relevance that arrived at it as a finished neuron is converted."""
         ...
 
     def held(self, value: Value, arriving: Arriving) -> Tensor:
@@ -242,6 +265,7 @@ class Rule:
     casts = False  # whether it only changes precision or device
     multiplies = False  # whether it multiplies a gate with its source
     combines = False  # whether it combines its inputs and numbers by + − ×
+    has_sides = False  # whether it can tell the positive contributions to its sum from the negative ones
 
     def run(self, step: Step) -> object:
         """Compute the call's result, keeping in `step.saved` what `hand_back` will need."""
@@ -286,6 +310,13 @@ class Rule:
     def bias(self, step: Step, biases: dict[Value, Tensor | None]) -> Sequence[Tensor | None]:
         """For every output the bias in its sum so far."""
         return [None] * len(step.outputs)
+
+    def sides(self, step: Step, known: Mapping[Value, Sides], *, of_bias: bool = False) -> Sequence[Sides]:
+        """For every output the sums of the positive and of the negative contributions; those of its biases if `of_bias`.
+
+        A value that is not `known` is one contribution.
+        """
+        raise NotImplementedError
 
     def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
         """For every output the number of the sample that each element belongs to."""

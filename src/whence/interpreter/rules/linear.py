@@ -89,7 +89,7 @@ class Map(Rule):
 
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         (out,) = step.outputs
-        q, s = back.unfinished(step, out, arriving[0])
+        q, s, _ = back.unfinished(step, out, arriving[0])
         live = [value for value in step.inputs if value.is_live]
         constant = self._constant(step)
         if constant is not None:

@@ -1,11 +1,12 @@
 """Calls that only move numbers: relevance moves with them, by PyTorch's own derivative, whose entries are 0 and 1."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import torch
 from torch import Tensor
 
+from whence.equations import Sides, sides_of
 from whence.interpreter.backward.samples import completed
 from whence.interpreter.record.graph import Graph, graph_of, real
 from whence.interpreter.record.refusal import NoRule, Refused
@@ -22,7 +23,7 @@ class Routing(Rule):
     precision or device. `moves_rows`: whether it moves whole rows, given the step.
     """
 
-    moves = True
+    moves = has_sides = True
 
     def __init__(
         self,
@@ -100,6 +101,19 @@ class Routing(Rule):
             return zeros if bias is None else zeros + bias
 
         return _less_fill(step, step.again(of, torch.zeros_like))
+
+    def sides(self, step: Step, known: Mapping[Value, Sides], *, of_bias: bool = False) -> Sequence[Sides]:
+        def of(value: Value) -> Sides:
+            zeros = torch.zeros_like(value.tensor)
+            return known.get(value) or (Sides(zeros, zeros) if of_bias else sides_of(value.tensor))
+
+        up, down = (_less_fill(step, step.again(lambda value, k=k: of(value)[k], torch.zeros_like)) for k in (0, 1))
+        if of_bias or not self._holds_constants(step):
+            return [Sides(*each) for each in zip(up, down, strict=True)]
+        return [
+            Sides(*(torch.where(live > 0, own, fill) for own, fill in zip(each, sides_of(value.tensor), strict=True)))
+            for value, live, each in zip(step.outputs, step.saved.covered(), zip(up, down, strict=True), strict=True)
+        ]
 
     def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
         if self.casts:

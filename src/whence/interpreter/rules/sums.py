@@ -1,12 +1,12 @@
 """Additions. They are part of a weighted sum, and hand on its coefficient q and share s unchanged."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from whence.equations import absorbed_by_bias
+from whence.equations import Sides, absorbed_by_bias, sides_of
 from whence.interpreter.record.graph import graph_of
 from whence.interpreter.record.refusal import NoRule
 from whence.interpreter.record.step import (
@@ -15,6 +15,7 @@ from whence.interpreter.record.step import (
     Backward,
     FanIn,
     Gate,
+    Open,
     Operand,
     Owners,
     Rule,
@@ -40,7 +41,7 @@ Reader = Callable[..., Sequence[Term]]
 class Sum(Rule):
     """An elementwise sum of scaled terms; constants among them are biases."""
 
-    in_sum = combines = True
+    in_sum = combines = has_sides = True
 
     def __init__(self, read: Reader) -> None:
         self.read = read
@@ -111,13 +112,30 @@ class Sum(Rule):
                 total = scaled if total is None else total + scaled
         return [total]
 
+    def sides(self, step: Step, known: Mapping[Value, Sides], *, of_bias: bool = False) -> Sequence[Sides]:
+        up = down = torch.zeros_like(step.outputs[0].tensor)
+        for operand, scale in self.terms(step):
+            if isinstance(operand, Value):
+                if operand not in known and of_bias:
+                    continue
+                own = known.get(operand) or sides_of(operand.tensor)
+            else:
+                own = sides_of(torch.as_tensor(operand, dtype=up.dtype, device=up.device))
+            own = swapped(own, scale)
+            up, down = up + own.up * scale, down + own.down * scale
+        return [Sides(up, down)]
+
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         (out,) = step.outputs
         if out.is_gate and not out.in_sum:  # 1 − σ(a) is σ(−a): its relevance is that of a
             assert arriving[0] is not None and arriving[0].r is not None
             back.deliver(step, step.inputs[0], r=reduced(arriving[0].r, step.inputs[0].tensor.shape))
             return
-        q, s = back.unfinished(step, out, arriving[0])
+        given = back.unfinished(step, out, arriving[0])
+        if given.n is not None:
+            self._hand_back_sides(step, given, back)
+            return
+        q, s, _ = given
         for operand, scale in self.terms(step):
             scaled_q = q * (scale.conj() if isinstance(scale, Tensor) else scale.conjugate())
             scaled_s = None if s is None else s * connected(scale)
@@ -140,11 +158,28 @@ class Sum(Rule):
                     given = given - kept
                 back.absorb(step, "constant", given, out)
 
+    def _hand_back_sides(self, step: Step, given: Open, back: Backward) -> None:
+        """The same where positive and negative contributions have coefficients of their own."""
+        (out,) = step.outputs
+        for operand, scale in self.terms(step):
+            own = swapped(given.sides, scale)
+            q, n = own.up * scale, own.down * scale
+            s = None if given.s is None else given.s * connected(scale)
+            if not isinstance(operand, Value):
+                bias = torch.as_tensor(finite(operand), dtype=q.dtype, device=q.device)
+                back.absorb(step, "bias", (1 - back.rules.delta) * sides_of(bias).total(Sides(q, n)), out)
+            elif operand.is_live:
+                back.adopt(operand, out)
+                q, n, s = (None if each is None else reduced(each, operand.tensor.shape) for each in (q, n, s))
+                back.deliver(step, operand, q=q, n=n, s=s)
+            else:
+                back.absorb(step, "constant", back.held(operand, Arriving(q=q, n=n, s=s)), out)
+
 
 class Reduction(Rule):
     """A sum or mean over axes."""
 
-    in_sum = True
+    in_sum = has_sides = True
 
     def __init__(self, *, is_mean: bool = False) -> None:
         self.is_mean = is_mean
@@ -173,6 +208,10 @@ class Reduction(Rule):
         own = biases.get(step.inputs[0])
         return [None if own is None else step.again(lambda value: own.expand(value.tensor.shape))]
 
+    def sides(self, step: Step, known: Mapping[Value, Sides], *, of_bias: bool = False) -> Sequence[Sides]:
+        up, down = known[step.inputs[0]]
+        return [Sides(step.again(lambda value: up), step.again(lambda value: down))]
+
     def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
         owner = owners[step.inputs[0]]
         common = owners.reduced(step, owner, reduced_axes(step, owner.dim()))
@@ -185,13 +224,13 @@ class Reduction(Rule):
         return owner.reshape(shape).expand(value.tensor.shape)
 
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
-        q, s = back.unfinished(step, step.outputs[0], arriving[0])
+        q, s, n = back.unfinished(step, step.outputs[0], arriving[0])
         (of_input,) = step.saved.adjoint([q])
-        shared = None
+        shared, negative = None, None if n is None else step.saved.adjoint([n])[0]
         if s is not None:
             (shared,) = step.saved.adjoint([s])
             shared = shared * self._terms(step) if self.is_mean else shared
-        back.deliver(step, step.inputs[0], q=of_input, s=shared)
+        back.deliver(step, step.inputs[0], q=of_input, s=shared, n=negative)
 
 
 class Cumulative(Reduction):
@@ -209,10 +248,9 @@ class Cumulative(Reduction):
         return owner
 
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
-        q, s = back.unfinished(step, step.outputs[0], arriving[0])
-        (of_input,) = step.saved.adjoint([q])
-        shared = None if s is None else step.saved.adjoint([s])[0]
-        back.deliver(step, step.inputs[0], q=of_input, s=shared)
+        given = back.unfinished(step, step.outputs[0], arriving[0])
+        q, s, n = (None if each is None else step.saved.adjoint([each])[0] for each in given)
+        back.deliver(step, step.inputs[0], q=q, s=s, n=n)
 
 
 def level(constant: Tensor | complex) -> float | None:
@@ -234,6 +272,13 @@ def smallest_of(scale: Tensor | complex) -> float | None:
 def connected(scale: Tensor | float) -> Tensor | float:
     """1 where a term takes part in its sum, 0 where a zero scale (a mask) leaves it out."""
     return (scale != 0).to(scale.dtype) if isinstance(scale, Tensor) else float(scale != 0)
+
+
+def swapped(sides: Sides, scale: Tensor | float) -> Sides:
+    """The sides of a term before it is scaled: a negative scale turns positive contributions into negative ones."""
+    if isinstance(scale, Tensor):
+        return Sides(torch.where(scale >= 0, *sides), torch.where(scale >= 0, *sides[::-1]))
+    return sides if scale >= 0 else Sides(sides.down, sides.up)
 
 
 def finite(constant: Tensor | float) -> Tensor | float:

@@ -43,25 +43,30 @@ def line(
     return [Operation(name, rule, **known) for name in names.split()], operators.split()
 
 
+def dense(read: weighted.Reader) -> Weighted:
+    """The rule for calls that connect inputs with outputs as a dense layer does."""
+    return Weighted(read, is_dense=True)
+
+
 TABLE = Table([
     # Weighted connections
-    line("linear", Weighted(weighted.linear), weighs="always", apart=gates.linear_apart),
-    line("matmul", Weighted(weighted.matmul), operators="__matmul__", weighs="trained", apart=gates.matrix_product_apart),
-    line("mm", Weighted(weighted.matmul), weighs="trained", apart=gates.matrix_product_apart),
-    line("bmm mv dot", Weighted(weighted.matmul), apart=gates.matrix_product_apart),
-    line("rmatmul", Weighted(weighted.matmul_from_right), operators="__rmatmul__", weighs="trained",
+    line("linear", dense(weighted.linear), weighs="always", apart=gates.linear_apart),
+    line("matmul", dense(weighted.matmul), operators="__matmul__", weighs="trained", apart=gates.matrix_product_apart),
+    line("mm", dense(weighted.matmul), weighs="trained", apart=gates.matrix_product_apart),
+    line("bmm mv dot", dense(weighted.matmul), apart=gates.matrix_product_apart),
+    line("rmatmul", dense(weighted.matmul_from_right), operators="__rmatmul__", weighs="trained",
          apart=gates.turned_matrix_product_apart),
-    line("einsum", Weighted(weighted.einsum), weighs="trained", apart=gates.einsum_apart),
-    line("conv1d", Weighted(weighted.convolution(F.conv1d))),
-    line("conv2d", Weighted(weighted.convolution(F.conv2d))),
-    line("conv3d", Weighted(weighted.convolution(F.conv3d))),
-    line("conv_transpose1d", Weighted(weighted.convolution(F.conv_transpose1d))),
-    line("conv_transpose2d", Weighted(weighted.convolution(F.conv_transpose2d))),
-    line("conv_transpose3d", Weighted(weighted.convolution(F.conv_transpose3d))),
+    line("einsum", dense(weighted.einsum), weighs="trained", apart=gates.einsum_apart),
+    line("conv1d", dense(weighted.convolution(F.conv1d))),
+    line("conv2d", dense(weighted.convolution(F.conv2d))),
+    line("conv3d", dense(weighted.convolution(F.conv3d))),
+    line("conv_transpose1d", dense(weighted.convolution(F.conv_transpose1d))),
+    line("conv_transpose2d", dense(weighted.convolution(F.conv_transpose2d))),
+    line("conv_transpose3d", dense(weighted.convolution(F.conv_transpose3d))),
     line("outer ger", Weighted(weighted.product_of(torch.outer))),
-    line("tensordot", Weighted(weighted.product_of(weighted.tensordot))),
-    line("sparse_mm", Weighted(weighted.matmul), apart=gates.matrix_product_apart),
-    line("bilinear", Weighted(weighted.bilinear), apart=gates.bilinear_apart),
+    line("tensordot", dense(weighted.product_of(weighted.tensordot))),
+    line("sparse_mm", dense(weighted.matmul), apart=gates.matrix_product_apart),
+    line("bilinear", dense(weighted.bilinear), apart=gates.bilinear_apart),
     line("layer_norm", Weighted(weighted.layer_norm)),
     line("batch_norm", Weighted(weighted.batch_norm)),
     line("addmm addmv baddbmm", rewrite=rewrites.add_product),

@@ -4,7 +4,7 @@ Each spelling (linear, matmul, einsum, convolution, an elementwise weight, a nor
 the weighted rule is applied to that. Its input is a layer of finished neurons; its output is an open sum.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from whence.choice import Choice
-from whence.equations import absorbed_by_bias
+from whence.equations import Sides, absorbed_by_bias, sides_of
 from whence.interpreter.record.graph import Graph
 from whence.interpreter.record.refusal import NoRule, Refused
-from whence.interpreter.record.step import Arriving, Backward, FanIn, MixedSamplesError, Owners, Rule, Step, Value
+from whence.interpreter.record.step import Arriving, Backward, FanIn, MixedSamplesError, Open, Owners, Rule, Step, Value
 from whence.interpreter.rules.linear import real_part
 from whence.interpreter.rules.sources import chosen_gate
 
@@ -38,7 +38,8 @@ class Weighting:
     apply: Callable[..., Tensor]
     dense: tuple[int, ...] | None = None
     solid: tuple[bool, ...] = ()
-    back: Callable[[Tensor], Tensor] | None = None  # from q to its part of every input element; None: by derivative
+    back: Callable[..., Tensor] | None = None  # from q and the weights to q's part of every input element; None: by derivative
+    has_one_path: bool = True  # whether an input element goes into an output element by one weight, not by several
 
     def connections(self) -> list[Tensor]:
         """For every weight 1 where it connects, 0 where it does not."""
@@ -59,19 +60,38 @@ class Source(NamedTuple):
         if self.graph is not None:
             return self.graph.adjoint([q])[0]
         assert self.weighting.back is not None
-        return self.weighting.back(q)
+        return self.weighting.back(q, *self.weighting.weights)
+
+
+Reader = Callable[..., Sequence[Weighting]]
 
 
 class Weighted(Rule):
     """The paper's weighted rule, for any spelling of a linear map. Of several sources, each gets an equal part.
 
-    `read` gives the connections of a call, one for each source.
+    `read` gives the connections of a call, one for each source. `is_dense`: whether such a call connects inputs with outputs as
+    a dense layer or a convolution does; an elementwise weight and a normalisation do not.
     """
 
-    in_sum = True
+    in_sum = has_sides = True
 
-    def __init__(self, read: Callable[..., Sequence[Weighting]]) -> None:
-        self.read = read
+    def __init__(self, read: Reader, *, is_dense: bool = False) -> None:
+        self.read, self.is_dense = read, is_dense
+
+    def is_layer(self, step: Step) -> bool:
+        """Whether the call is a dense layer: one factor depends on the explained inputs, and the model holds all others."""
+        if not self.is_dense or sum(value.is_live for value in step.inputs) != 1:
+            return False
+        return all(step.is_held(leaf) for leaf in step.leaves if isinstance(leaf, Tensor) and leaf.is_floating_point())
+
+    def sideless(self, step: Step) -> str:
+        """Why the positive contributions cannot be told from the negative ones; empty if they can."""
+        weighting: Weighting = step.saved[0].weighting
+        if weighting.data.tensor.is_complex() or step.outputs[0].tensor.is_complex():
+            return "complex numbers have no sign"
+        if len(weighting.weights) > 1 or not weighting.has_one_path:
+            return "an input goes to an output by several weights, which may differ in sign"
+        return ""
 
     def run(self, step: Step) -> object:
         args, kwargs = step.arguments
@@ -117,6 +137,17 @@ class Weighted(Rule):
         bias: Tensor | None = step.saved[0].weighting.bias
         return [None if bias is None else bias.detach()]
 
+    def sides(self, step: Step, known: Mapping[Value, Sides], *, of_bias: bool = False) -> Sequence[Sides]:
+        weighting: Weighting = step.saved[0].weighting
+        zeros, bias = torch.zeros_like(step.outputs[0].tensor), weighting.bias
+        own = Sides(zeros, zeros) if bias is None else sides_of(zeros + bias.detach())
+        if of_bias:
+            return [own]
+        x, w = sides_of(weighting.data.tensor), sides_of(weighting.weights[0])
+        up = weighting.apply(x.up, w.up) + weighting.apply(x.down, w.down) + own.up
+        down = weighting.apply(x.up, w.down) + weighting.apply(x.down, w.up) + own.down
+        return [Sides(up, down)]
+
     def owners(self, step: Step, owners: Owners) -> Sequence[Tensor]:
         (out,) = step.outputs
         found = [self._owners_of(step, source.weighting, owners) for source in step.saved if source.weighting.data.is_live]
@@ -143,7 +174,11 @@ class Weighted(Rule):
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         sources: Sequence[Source] = step.saved
         (out,) = step.outputs
-        q, s = back.unfinished(step, out, arriving[0])
+        given = back.unfinished(step, out, arriving[0])
+        if given.n is not None:
+            self._hand_back_sides(step, given, back)
+            return
+        q, s, _ = given
         bias = sources[0].weighting.bias
         if bias is not None:
             back.absorb(step, "bias", absorbed_by_bias(bias, q=q, rules=back.rules), out)
@@ -159,6 +194,22 @@ class Weighted(Rule):
                 continue
             r = weighting.data.tensor * source.part(q)
             back.deliver(step, weighting.data, r=r if s is None or out.tensor.is_complex() else r + _shared(weighting, s))
+
+    def _hand_back_sides(self, step: Step, given: Open, back: Backward) -> None:
+        """The same where positive and negative contributions have coefficients of their own."""
+        weighting: Weighting = step.saved[0].weighting
+        (out,), (q, s, _) = step.outputs, given
+        if weighting.bias is not None:
+            kept = sides_of(weighting.bias.detach()).total(given.sides)
+            back.absorb(step, "bias", (1 - back.rules.delta) * kept, out)
+        x, w = sides_of(weighting.data.tensor), sides_of(weighting.weights[0])
+        up, down = (_source(replace(weighting, weights=(each,))) for each in w)
+        r = x.up * (up.part(q) + down.part(given.sides.down)) + x.down * (down.part(q) + up.part(given.sides.down))
+        back.deliver(step, weighting.data, r=r if s is None else r + _shared(weighting, s))
+
+
+def _source(weighting: Weighting) -> Source:
+    return Source(weighting, None if weighting.back is not None else _derived(weighting))
 
 
 def _derived(weighting: Weighting) -> Graph:
@@ -225,7 +276,7 @@ def linear(input: Value | Tensor, weight: Value | Tensor, bias: Value | Tensor |
     weight = plain(weight)
     if weight.dim() != 2:
         return [Weighting(cast(Value, input), (weight,), bias, F.linear)]
-    return [Weighting(cast(Value, input), (weight,), bias, F.linear, dense=(-1,), back=lambda q: q @ weight.detach())]
+    return [Weighting(cast(Value, input), (weight,), bias, F.linear, dense=(-1,), back=torch.matmul)]
 
 
 def matmul(a: Value | Tensor, b: Value | Tensor) -> Sequence[Weighting]:
@@ -244,7 +295,17 @@ def einsum(equation: str, *operands: Value | Tensor | Sequence[Value | Tensor]) 
         raise NoRule("its operands come before their axes; write the equation as a string")
     is_list = len(operands) == 1 and isinstance(operands[0], (list, tuple))
     factors = cast(Sequence[Value | Tensor], operands[0] if is_list else operands)
-    return connections(lambda *tensors: torch.einsum(equation, *tensors), factors)
+    found = connections(lambda *tensors: torch.einsum(equation, *tensors), factors)
+    return [replace(each, has_one_path=_has_one_path(equation, factors.index(each.data))) for each in found]
+
+
+def _has_one_path(equation: str, place: int) -> bool:
+    """Whether no axis is summed that the operand at `place` does not have."""
+    names, arrow, out = equation.replace(" ", "").partition("->")
+    operands = names.split(",")
+    if not arrow:  # the result has the letters that occur once
+        out = "".join(letter for letter in names if names.count(letter) == 1)
+    return all(letter in operands[place] + out for letter in set(names) - {",", "."})
 
 
 def bilinear(
