@@ -4,11 +4,12 @@ How relevance is computed and how it is displayed lives elsewhere.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, ClassVar, SupportsIndex, overload
 
 from whence.errors import InputError
+from whence.text.words import word_groups, word_span
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,36 @@ class Explanation:
             f"{piece!r} cuts a token of the text {_start(self.text)!r} in two; its tokens are {_listed(self.tokens)}"
         )
 
+    def by_word(self, groups: Sequence[range] | None = None) -> "Explanation":
+        """The same explanation with words as its tokens: the relevance of a word is the sum over its characters or pieces.
+
+        White space counts with the word before it. A word is unknown if one of its tokens is, and deleted if all of them are.
+        An explanation whose tokens are words is returned as it is. `groups` may give the tokens of every word, in order and
+        without gaps; by default, words are those of the treebank's tokenizer.
+        """
+        groups = word_groups(self.text, self.spans) if groups is None else groups
+        if all(len(group) == 1 for group in groups):
+            return self
+        spans = [word_span(self.text, self.spans[group[0]], self.spans[group[-1]]) for group in groups]
+
+        def summed(relevance: Sequence[float]) -> tuple[float, ...]:
+            return tuple(sum(relevance[n] for n in group) for group in groups)
+
+        return replace(
+            self,
+            tokens=tuple(self.text[start:end] for start, end in spans),
+            spans=tuple(spans),
+            unknown=tuple(any(self.unknown[n] for n in group) for group in groups),
+            relevance=summed(self.relevance),
+            encoders=tuple(summed(share) for share in self.encoders),
+            deleted=tuple(k for k, group in enumerate(groups) if self._is_deleted(group)),
+        )
+
+    def _is_deleted(self, tokens: Sequence[int]) -> bool:
+        """Whether all of these tokens are deleted; white space does not count, unless there is nothing else."""
+        written = [n for n in tokens if self.tokens[n].strip()] or tokens
+        return all(n in self.deleted for n in written)
+
     def to_dict(self) -> dict[str, object]:
         """As plain data, for JSON."""
         return {
@@ -143,6 +174,10 @@ class Explanations(list[Explanation]):
     def groups(self) -> list["Explanations"]:
         """The explanations grouped by text, such as those for all classes of one text."""
         return [Explanations(group) for _, group in groupby(self, key=lambda explanation: explanation.text)]
+
+    def by_word(self) -> "Explanations":
+        """The same explanations with words as their tokens."""
+        return Explanations(explanation.by_word() for explanation in self)
 
     def __repr__(self) -> str:
         return self.displays["text"](self) if "text" in self.displays else super().__repr__()

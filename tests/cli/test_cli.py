@@ -379,6 +379,13 @@ def test_doctor_says_which_path_and_why() -> None:
     assert "nn.LSTM on the CPU, float32: plain (WHENCE_COMPILED is 0)" in done.stdout
 
 
+def test_characters_are_added_up_to_words() -> None:
+    given = ("explain", "not funny", "--model", "sst-char-gru", "--format", "json")
+    letters, words = (json.loads(run(*given, *more).stdout) for more in ((), ("--by-word",)))
+    assert words["tokens"] == ["not", "funny"]
+    assert words["relevance"] == pytest.approx([sum(letters["relevance"][:4]), sum(letters["relevance"][4:])])
+
+
 def test_any_setting_of_a_method_can_be_given_by_name() -> None:
     by_name = run("explain", "good", "--set", "stabiliser=absorbed", "--set", "epsilon=3", "--format", "json")
     found = json.loads(by_name.stdout)

@@ -15,7 +15,7 @@ from whence.evaluation.bootstrap import mean_band
 from whence.evaluation.deletion import deletion_curve, deletion_order, predictions_without, random_orders, scores_without
 from whence.evaluation.position import distribution, portions, relevance_by_interval
 from whence.evaluation.ranking import distinct, ranked_words
-from whence.evaluation.words import by_word, word_groups
+from whence.evaluation.words import word_groups
 from whence.explanation import Explanation
 from whence.text.tokenizer import TreebankTokenizer
 from whence.text.vocabulary import Vocabulary
@@ -115,7 +115,7 @@ def test_characters_are_gathered_into_words_and_nothing_is_lost() -> None:
     pipeline = whence.load("sst-char-gru")
     whole = whence.explain(pipeline, "It isn't funny .", encoders=True)
     groups = word_groups(pipeline, "It isn't funny .")
-    words = by_word(whole, groups)
+    words = whole.by_word(groups)
     assert words.tokens == ("It", "is", "n't", "funny", ".")
     assert [whole.text[start:end] for start, end in words.spans] == list(words.tokens)
     assert sum(words.relevance) == pytest.approx(sum(whole.relevance))
@@ -129,7 +129,7 @@ def test_characters_of_short_words_are_all_in_some_word(words: tuple[str, ...]) 
     (whole,) = whence.explain(pipeline, [words])
     groups = word_groups(pipeline, words)
     assert [n for group in groups for n in group] == list(range(len(whole.tokens)))
-    assert sum(by_word(whole, groups).relevance) == pytest.approx(sum(whole.relevance))
+    assert sum(whole.by_word(groups).relevance) == pytest.approx(sum(whole.relevance))
 
 
 def test_a_deletion_curve_refuses_what_does_not_fit() -> None:

@@ -63,6 +63,7 @@ def explain(
         list[str] | None,
         typer.Option("--set", help="A setting of a method, as name=value; may be given several times."),
     ] = None,
+    by_word: Annotated[bool, typer.Option("--by-word", help="Add up the characters, or pieces, of every word.")] = False,
     format: Annotated[FormatName, typer.Option(help="The output format.")] = TERMINAL,
     output: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
 ) -> None:
@@ -80,6 +81,7 @@ def explain(
 
     chosen = _target(target, versus, pipeline.classes)
     by_method = [explain_texts(pipeline, given, target=chosen, method=each) for each in methods]
+    by_method = [each.by_word() for each in by_method] if by_word else by_method
     per_text = len(by_method[0]) // len(given)
     groups = [[e for found in by_method for e in found[n * per_text : (n + 1) * per_text]] for n in range(len(given))]
     _print(groups, format, output)

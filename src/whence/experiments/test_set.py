@@ -13,7 +13,7 @@ from torch import Tensor
 from whence._batches import batches, cut, scores_of
 from whence._explain import explain
 from whence.errors import InputError
-from whence.evaluation.words import by_word, word_groups
+from whence.evaluation.words import word_groups
 from whence.explanation import Explanation
 from whence.methods.gradient_input import GradientXInput
 from whence.methods.lrp import LRP
@@ -124,7 +124,7 @@ class TestSet:
             flat = explain(self.pipeline, texts, target=chosen, method=method, encoders=encoders)
             for k, n in enumerate(part):
                 own = flat[k * per_text : (k + 1) * per_text]
-                found[n] = [by_word(each, self.words[rows[n]]) for each in own]
+                found[n] = [each.by_word(self.words[rows[n]]) for each in own]
             report(len(part))
         return found
 
