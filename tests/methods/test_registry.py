@@ -4,13 +4,15 @@ from dataclasses import is_dataclass
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import whence
+from whence import relevance
 from whence.methods.forward import Forward
 from whence.methods.inputs import read
 from whence.methods.method import Method, Question
-from whence.methods.registry import METHODS, method_class, settings_of
+from whence.methods.perturbing import BEFORE_RUN
+from whence.methods.registry import METHODS, method_class, method_of, settings_of
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -53,3 +55,59 @@ def test_a_method_without_relevance_is_told_what_it_lacks() -> None:
 
     with pytest.raises(NotImplementedError, match=r"Empty does not implement relevance\(forward, question\)"):
         whence.relevance(nn.Linear(3, 2), torch.randn(2, 3), target=0, method=Empty())
+
+
+RUN: list[int] = []  # the steps of every run of `Counting`; outside of it, because an explanation leaves a model as it was
+
+
+class Counting(nn.Module):
+    """Counts the steps that it runs over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.out = nn.RNN(3, 4, batch_first=True), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        RUN.append(x.shape[0] * x.shape[1])
+        return self.out(self.rnn(x)[0][:, -1])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_work_is_about_what_the_model_runs(name: str) -> None:
+    torch.manual_seed(0)
+    model, x = Counting(), torch.randn(1, 30, 3)
+    RUN.clear()
+    relevance(model, x, target=0, method=name)
+    parts = {"ig": 3, "smoothgrad": 3}.get(name, 1)  # a forward and a backward pass, which takes twice as long
+    expected = method_of(name).work(30) / parts
+    if name == "cd":  # it computes with phrases, not by running the model
+        assert expected == 3 * 30 * 30
+    else:
+        assert 0.9 * expected <= sum(RUN) <= expected + 30 * 30
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_adds_up_if_it_says_so(name: str) -> None:
+    torch.manual_seed(0)
+    model, x = Counting(), torch.randn(2, 5, 3)
+    result = relevance(model, x, target=0, method=name)
+    assert method_of(name).adds_up == (result.explained is not None)
+    if method_of(name).adds_up:
+        result.check()
+
+
+def test_a_method_stops_between_two_runs() -> None:
+    model, x, calls = Counting(), torch.randn(1, 30, 3), list[int]()
+
+    def stop() -> None:
+        calls.append(len(RUN))
+        if len(calls) > 3:
+            raise KeyboardInterrupt
+
+    token = BEFORE_RUN.set(stop)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            relevance(model, x, target=0, method="shapley")
+    finally:
+        BEFORE_RUN.reset(token)
+    assert len(calls) == 4

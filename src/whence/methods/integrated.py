@@ -24,6 +24,7 @@ class IntegratedGradients(Perturbing):
     name = "ig"
     label = "Integrated Gradients"
     short = "IG"
+    adds_up = True
 
     steps: int = 64
     baseline: Baseline = "zero"
@@ -36,6 +37,10 @@ class IntegratedGradients(Perturbing):
             require_count(name, getattr(self, name))
         require_amount("tolerance", self.tolerance)
         object.__setattr__(self, "baseline", plain(self.baseline))
+
+    def work(self, steps: int, *, targets: int = 1) -> int:
+        """The model runs forward for every point, and backward, about twice as long, for every target."""
+        return self.steps * steps * (1 + 2 * targets)
 
     def studied(self, study: Study) -> Result:
         """Integrate the gradient, with more points for the samples that need them."""

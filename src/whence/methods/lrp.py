@@ -101,7 +101,7 @@ class LRP(Method):
     name = "lrp"
     label = "LRP"
     answers = frozenset({"direction", "at", "memory"})
-    sums_by_step = True
+    sums_by_step = adds_up = True
 
     epsilon: float = 1e-3
     delta: float = 0.0

@@ -39,6 +39,7 @@ class Method:
     short: ClassVar[str] = ""  # a shorter label for tables and legends
     is_signed: ClassVar[bool] = True  # whether relevance can speak against the target
     is_additive: ClassVar[bool] = True  # whether the relevance of the two directions adds up to the whole
+    adds_up: ClassVar[bool] = False  # whether relevance adds up to the score, with what the ledger holds
     answers: ClassVar[frozenset[str]] = frozenset()  # which of direction, at and memory it supports
     shares_runs: ClassVar[bool] = False  # whether all classes cost about as much as one
     sums_by_step: ClassVar[bool] = False  # whether `relevance` itself does the sum for `by_step`
@@ -47,6 +48,10 @@ class Method:
     def explains_score(self) -> bool:
         """Whether what is explained is the score of a class itself, not something made of it."""
         return True
+
+    def work(self, steps: int, *, targets: int = 1) -> int:
+        """About how much work it is to explain a sample of so many steps: how many steps the model runs for it."""
+        return steps * targets
 
     def relevance(self, forward: Forward, question: Question) -> Result:
         """Explain the score that `question.target` picks out of the forward pass."""

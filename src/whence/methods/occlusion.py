@@ -55,6 +55,10 @@ class Occlusion(Perturbing):
         """The scores, or the logarithms of their softmax."""
         return output if self.explains_score else log_probabilities(output)
 
+    def work(self, steps: int, *, targets: int = 1) -> int:
+        """The model runs once for every window; that gives the scores of all targets."""
+        return steps * max(1, steps - self.window + 1)
+
     def studied(self, study: Study) -> Result:
         """Run the model with every window occluded."""
         start = baselines(study, self.baseline)

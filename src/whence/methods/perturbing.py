@@ -6,6 +6,7 @@ Everything that depends on the model's answer, such as the predicted class, is d
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, count, product
@@ -37,6 +38,8 @@ from whence.methods.target import (
 from whence.result import Result
 
 BATCH = 256  # rows that the model is given at once
+# Called before every run of the model; it may raise to stop an explanation that nobody waits for any more.
+BEFORE_RUN: ContextVar[Callable[[], None]] = ContextVar("before_run", default=lambda: None)
 Variants = Callable[[range], Sequence[Tensor]]  # the explained tensors (V, S, U, ...) of the variants in a range
 
 
@@ -49,6 +52,7 @@ class Runs:
 
     def run(self, forward: Forward, tensors: Sequence[Tensor] | None, mode: Followed) -> Run:
         """One run, with these tensors in place of the explained ones if they are given; a callable target is applied."""
+        BEFORE_RUN.get()()
 
         def leaf(number: int, tensor: Tensor) -> Tensor:
             with mode.context():

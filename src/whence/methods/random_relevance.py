@@ -29,6 +29,10 @@ class Random(Perturbing):
     def __post_init__(self) -> None:
         require_count("seed", self.seed, least=0)
 
+    def work(self, steps: int, *, targets: int = 1) -> int:
+        """The same relevance for all targets."""
+        return steps
+
     def studied(self, study: Study) -> Result:
         """Draw relevance for the inputs."""
         drawn = [self._drawn(x, n) for n, x in enumerate(study.ordered)]

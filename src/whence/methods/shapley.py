@@ -25,6 +25,7 @@ class Shapley(Perturbing):
     label = "Shapley values"
     short = "Shapley"
     shares_runs = True
+    adds_up = True
 
     samples: int = 64  # orders
     seed: int = 0
@@ -35,6 +36,10 @@ class Shapley(Perturbing):
         for name, least in (("samples", 1), ("batch", 1), ("seed", 0)):
             require_count(name, getattr(self, name), least=least)
         object.__setattr__(self, "baseline", plain(self.baseline))
+
+    def work(self, steps: int, *, targets: int = 1) -> int:
+        """The model runs for every step of every order; that gives the scores of all targets."""
+        return self.samples * steps * max(1, steps - 1)
 
     def studied(self, study: Study) -> Result:
         """Add the steps one by one, in many orders."""
