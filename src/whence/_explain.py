@@ -177,6 +177,7 @@ def _explained(
         [share.relevance.tolist() for share in shares],
         method.settings(),
         tuple(map(str, result.choices)),
+        None if result.errors is None else cast(Tensor, result.errors).tolist(),
     )
     each = target if isinstance(target, list) else [target] * len(texts)
     return [_assembled(pipeline, text, numbers[n], batch, n, each[n], method) for n, text in enumerate(texts)]
@@ -203,6 +204,7 @@ class Batch(NamedTuple):
     encoders: list[Numbers]
     settings: dict[str, object]
     choices: tuple[str, ...]
+    errors: Numbers | None
 
 
 def _assembled(
@@ -239,6 +241,7 @@ def _assembled(
             versus=versus,
             difference=own(batch.scores, k) if is_other else None,
             deleted=tuple(deleted),
+            errors=() if batch.errors is None else tuple(own(batch.errors, k)[: len(spans)]),
         )
         for k, index in enumerate(chosen)
     ]

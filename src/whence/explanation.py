@@ -37,6 +37,7 @@ class Explanation:
     versus: str = ""  # the class that the target is contrasted with, or "rest"
     difference: float | None = None  # the score of the target minus that of `versus`, or its log-probability
     deleted: tuple[int, ...] = ()  # the tokens whose vectors were set to zero
+    errors: tuple[float, ...] = ()  # the standard errors of relevance that was sampled
 
     # How an explanation is displayed, as "text" and as "html"; filled by whence.render.display.
     displays: ClassVar[dict[str, Callable[["Explanation"], str]]] = {}
@@ -96,7 +97,8 @@ class Explanation:
 
         White space counts with the word before it. A word is unknown if one of its tokens is, and deleted if all of them are.
         An explanation whose tokens are words is returned as it is. `groups` may give the tokens of every word, in order and
-        without gaps; by default, words are those of the treebank's tokenizer.
+        without gaps; by default, words are those of the treebank's tokenizer. Standard errors are left out: those of a sum
+        do not follow from those of its terms.
         """
         groups = word_groups(self.text, self.spans) if groups is None else groups
         if all(len(group) == 1 for group in groups):
@@ -114,6 +116,7 @@ class Explanation:
             relevance=summed(self.relevance),
             encoders=tuple(summed(share) for share in self.encoders),
             deleted=tuple(k for k, group in enumerate(groups) if self._is_deleted(group)),
+            errors=(),
         )
 
     def _is_deleted(self, tokens: Sequence[int]) -> bool:
@@ -140,6 +143,7 @@ class Explanation:
             **({"deleted": list(self.deleted)} if self.deleted else {}),
             **({"choices": list(self.choices)} if self.choices else {}),
             **({"encoders": [list(each) for each in self.encoders]} if self.encoders else {}),
+            **({"errors": list(self.errors)} if self.errors else {}),
         }
 
     def __str__(self) -> str:

@@ -22,6 +22,7 @@ from rich.text import Text
 
 import whence
 from whence.explanation import Explanation
+from whence.methods.registry import METHODS, method_class
 from whence.render.colour import AGAINST, FOR, Shade, shades, visible
 from whence.render.formats import FORMATS, rendered
 from whence.render.html import notebook, page
@@ -307,3 +308,18 @@ def test_the_legend_names_the_methods_without_a_sign() -> None:
     assert "sensitivity analysis and &lt;new&gt; have no sign" in rendered([[sensitivity, unsigned]], "html")
     assert "<new> has no sign" in " ".join(terminal(unsigned, colour=False, width=300).split())
     assert "no sign" not in rendered([[explained("a")]], "html")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_shown_in_every_format(method: str) -> None:
+    explanation = whence.explain("sst-bilstm", "not funny", method=method)
+    assert explanation.is_signed == method_class(method).is_signed
+    for format in FORMATS:
+        found = rendered([[explanation]], format)
+        assert "funny" in found
+        if format in ("terminal", "html"):
+            assert ("has no sign" in found) == (not explanation.is_signed)
+            assert ("= score" in found) == bool(explanation.absorbed)
+    assert method_class(method).adds_up or not explanation.absorbed
+    assert bool(explanation.errors) == (method == "shapley")
+    assert explanation.to_dict().get("errors", []) == list(explanation.errors)
