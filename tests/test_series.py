@@ -283,7 +283,7 @@ def raising(h: Tensor, last: Tensor) -> Tensor:
         (lambda: whence.explain_series(make(), series(), output=3), TargetError, "there is no output 3; .* numbered from 0"),
         (lambda: whence.explain_series(make(), series(), output=-1), TargetError, "there is no output -1"),
         (lambda: whence.explain_series(make(), series(), output=cast(Any, True)), TargetError, "there is no output True"),
-        (lambda: whence.explain_series(make(), series(), method="og"), InputError, "method is 'og'; give a method"),
+        (lambda: whence.explain_series(make(), series(), method="magic"), InputError, "method is 'magic'; give a method"),
         (
             lambda: whence.explain_series(make(), series(), blank=[(3, 3)]),
             InputError,

@@ -13,6 +13,7 @@ import pytest
 
 import whence
 from tests.web.running import JSON, Running
+from whence.methods.registry import METHODS
 from whence.render.formats import rendered
 from whence.web import limits, responses
 from whence.web.pagefiles import FOLDER
@@ -51,6 +52,75 @@ def test_one_text_has_the_librarys_very_numbers(service: Running, text: str, mod
 )
 def test_settings_mean_what_they_mean_in_the_library(service: Running, asked: dict[str, Any], more: dict[str, Any]) -> None:
     assert service.explain(TEXTS[0], **asked) == [library(TEXTS[0], **more)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_answered_everywhere(service: Running, method: str) -> None:
+    assert service.explain(TEXTS[0], method=method) == [library(TEXTS[0], method=method)]
+    assert len(service.explain(TEXTS[0], method=method, target="all")) == len(LABELS)
+    curve = service.post("/api/deletion", {"text": TEXTS[0], "method": method})
+    assert curve.status == 200 and len(curve.json["order"]) == 4
+    values = [[float(n), 1.0, 2.0] for n in range(6)]
+    series = service.post("/api/series", {"values": values, "method": method})
+    assert series.status == 200 and series.json["method"]["name"] == method
+    for format in ("html", "svg", "latex", "json"):
+        document = service.post("/api/render", {"texts": [TEXTS[0]], "method": method, "format": format})
+        assert document.status == 200 and b"suspenseful" in document.body
+
+
+def test_sampled_relevance_has_its_standard_errors(service: Running) -> None:
+    (found,) = service.explain(TEXTS[0], method="shapley")
+    assert len(found["errors"]) == len(found["tokens"]) and max(found["errors"]) > 0
+    responses.ExplanationAnswer.model_validate_json(json.dumps(found), extra="forbid", strict=True)
+    assert "errors" not in service.explain(TEXTS[0])[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/api/explain", {"texts": ["a good film " * 30], "method": "shapley"}),
+        ("/api/explain", {"texts": ["a good film, " * 5] * 32, "method": "shapley"}),
+        ("/api/explain", {"texts": ["good " * 600], "method": "occlusion"}),
+        ("/api/explain", {"texts": ["good " * 400], "method": "cd"}),
+        ("/api/explain", {"texts": ["good " * 1_000] * 3, "method": "ig"}),
+        ("/api/explain", {"texts": ["good " * 1_000], "method": "ig", "target": "all"}),
+        ("/api/render", {"texts": ["a good film " * 30], "method": "shapley"}),
+        ("/api/deletion", {"text": "a good film " * 30, "method": "shapley"}),
+        ("/api/series", {"values": [[1.0, 2.0, 3.0]] * 1_000, "method": "occlusion"}),
+        ("/api/series", {"values": [[1.0, 2.0, 3.0]] * 90, "method": "shapley"}),
+    ],
+)
+def test_what_would_run_for_minutes_is_refused(service: Running, path: str, asked: dict[str, Any]) -> None:
+    answer = service.post(path, asked)
+    assert answer.status == 422
+    sentence = r"runs the model many times, here over about [\d,]+ tokens or steps in all, and the most is 262,144; give fewer"
+    assert re.search(sentence, answer.error)
+
+
+def test_work_that_takes_long_goes_to_the_slow_lane(service: Running) -> None:
+    def slow() -> int:
+        found = re.search(rb'whence_batch_size_count{lane="slow"} (\d+)', service.get("/metrics").body)
+        return int(found[1]) if found else 0
+
+    before = slow()
+    service.explain(TEXTS[0])
+    service.explain("good", method="shapley")
+    assert slow() == before
+    for method in ("shapley", "ig"):
+        service.explain("a good film, " * 2, method=method)
+    assert slow() == before + 2
+
+
+def test_work_that_nobody_waits_for_stops() -> None:
+    running = Running(before="import whence.web.limits as limits\nlimits.WAIT_SECONDS, limits.WORK = 1.0, 10**12")
+    try:
+        given_up = running.post("/api/explain", {"texts": ["a good film " * 100], "method": "shapley"})
+        assert given_up.status == 503 and "not answered within 1 s" in given_up.error
+        end = time.monotonic() + 20  # 300 tokens in 64 orders would take minutes
+        while running.post("/api/explain", {"texts": ["good " * 1_500]}).status != 200:
+            assert time.monotonic() < end
+    finally:
+        running.stop()
 
 
 def test_the_command_prints_the_same_object(service: Running) -> None:

@@ -117,6 +117,11 @@ def test_another_output_and_another_method(page: Page, address: str) -> None:
     ready(page)
     expect(page.locator("#series-ledger")).to_contain_text("do not add up")
     expect(page.locator("#series-legend")).not_to_contain_text("against")
+    page.select_option("#series-method", "gi")
+    ready(page)
+    expect(page.locator("#series-ledger")).to_contain_text("do not add up")
+    assert page.locator("#series-ledger").get_attribute("data-sum") is None
+    expect(page.locator("#series-ledger")).not_to_contain_text("not accounted for")
 
 
 def test_a_drag_blanks_a_stretch_and_everything_moves(page: Page, address: str) -> None:

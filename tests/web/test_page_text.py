@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import whence
 from tests.web.browser import serving, settled, visiting
+from whence.methods.registry import METHODS, method_class
 
 TEXT = "neither funny nor suspenseful nor particularly well-drawn ."
 MARKUP = "<script>document.title='taken'</script> <img src=x onerror=alert(1)>"
@@ -404,6 +405,30 @@ def test_the_ledger_counts_every_word(page: Page) -> None:
     assert silent > 1
     expect(page.locator("#ledger .line").nth(0)).to_contain_text(f"characters for{for_it} of {len(values)}")
     expect(page.locator("#ledger .line").nth(1)).to_contain_text(f"{against} of {len(values)}; {silent} say nothing")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_offered_and_only_a_true_sum_is_shown(page: Page, address: str, method: str) -> None:
+    assert page.locator("#method option").evaluate_all("all => all.map((each) => each.value)") == list(METHODS)
+    page.select_option("#method", method)
+    settled(page)
+    answer = asked(address, method=method)
+    assert relevance(page) == answer["relevance"]
+    total = page.get_attribute("#ledger", "data-sum")
+    if not method_class(method).adds_up:
+        assert total is None
+        expect(page.locator("#ledger")).to_contain_text("not how the score of")
+        expect(page.locator("#ledger .line")).to_have_count(0)
+        return
+    assert float(total or "nan") == pytest.approx(answer["score"], abs=1e-4)  # float32 sums, and an integral in points
+    expect(page.locator("#ledger .line.total")).to_have_count(1)
+    expect(page.locator("#ledger")).not_to_contain_text("not accounted for")
+
+
+def test_a_text_that_is_too_long_for_a_method_is_refused_in_a_sentence(page: Page) -> None:
+    page.select_option("#method", "shapley")
+    explain(page, "good film " * 60)
+    expect(page.locator("#message")).to_contain_text("runs the model many times")
 
 
 def test_a_method_without_a_ledger_leaves_no_hole(page: Page) -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.generation import GenerationMode
 
 from tests.web.running import Running
+from whence.methods.registry import METHODS
 from whence.web.routes import ROUTES
 
 ASKING = [path for path, route in ROUTES.items() if route.asks is not None]
@@ -25,7 +26,7 @@ def test_it_describes_every_route(service: Running) -> None:
         assert ("requestBody" in operation) == (route.asks is not None)
     explain = found["components"]["schemas"]["ExplainRequest"]
     assert explain["required"] == ["texts"] and explain["properties"]["texts"]["maxItems"] == 32
-    assert explain["properties"]["method"]["enum"] == ["lrp", "sa", "gi"]
+    assert explain["properties"]["method"]["enum"] == list(METHODS)
 
 
 @pytest.mark.parametrize("mode", GenerationMode)

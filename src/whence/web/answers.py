@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from whence.errors import InputError, WhenceError
 from whence.evaluation.deletion import deletion_order, random_orders, scores_without
 from whence.explanation import Explanations
 from whence.methods.method import Method
+from whence.methods.perturbing import BEFORE_RUN
 from whence.methods.registry import method_class, settings_of
 from whence.methods.target import Contrast, contrast
 from whence.models.pipeline import Pipeline, class_of
@@ -113,7 +115,8 @@ class Answers:
     async def series(self, asked: SeriesRequest) -> bytes:
         """The explanation of a series."""
         name, method = self.offered.require_series(asked.model), _method(asked)
-        size = len(asked.values)
+        size = method.work(len(asked.values))
+        _require_work(method, size, len(asked.values))
         lane = self.quick if size <= QUICK else self.slow
         return await _result(lane, Job(series, object(), size, (self.offered, name, method, asked)))
 
@@ -124,8 +127,10 @@ class Answers:
         classes = self.offered.classes(name)
         target = _target(classes, asked.target, asked.versus, name)
         key = Key(name, _method(asked), isinstance(asked, ExplainRequest) and asked.encoders, target == "all")
-        times = (len(classes) if key.is_all else 1) * (2 if key.encoders else 1)
-        sizes = [times * _size(text, n, by_character) for n, text in enumerate(texts)]
+        times, targets = 2 if key.encoders else 1, len(classes) if key.is_all else 1
+        tokens = [_size(text, n, by_character) for n, text in enumerate(texts)]
+        sizes = [times * key.method.work(each, targets=targets) for each in tokens]
+        _require_work(key.method, sum(sizes), times * targets * sum(tokens))
         return Texts(self.offered, key, texts, sizes, target), sum(sizes)
 
 
@@ -162,10 +167,11 @@ def explained(jobs: Sequence[Job]) -> list[bytes]:
     pieces = _pieces(asked[0].sizes) if len(jobs) == 1 else [slice(0, len(texts))]
     for each in pieces:
         _require_wanted(jobs)
-        found += explain(
-            pipeline, texts[each], target=targets[0] if is_same else targets[each], method=key.method,
-            encoders=key.encoders, deleted=deleted[each],
-        )  # fmt: skip
+        with _while_wanted(jobs):
+            found += explain(
+                pipeline, texts[each], target=targets[0] if is_same else targets[each], method=key.method,
+                encoders=key.encoders, deleted=deleted[each],
+            )  # fmt: skip
     per_text = len(found) // len(texts)
     answers: list[bytes] = []
     start = 0
@@ -193,6 +199,16 @@ def _require_wanted(jobs: Sequence[Job]) -> None:
         raise GoneError
 
 
+@contextmanager
+def _while_wanted(jobs: Sequence[Job]) -> Generator[None]:
+    """Stop a method between two runs of the model when nobody waits for the answer any more."""
+    token = BEFORE_RUN.set(lambda: _require_wanted(jobs))
+    try:
+        yield
+    finally:
+        BEFORE_RUN.reset(token)
+
+
 def _written(found: Explanations, asked: Texts, per_text: int) -> bytes:
     if asked.format is None:
         # one by one: Python cannot do anything else while it writes one piece of JSON
@@ -203,7 +219,8 @@ def _written(found: Explanations, asked: Texts, per_text: int) -> bytes:
 
 def series(jobs: Sequence[Job]) -> list[bytes]:
     """The explanation of every job's series."""
-    return [_series(*job.asked) for job in jobs]
+    with _while_wanted(jobs):
+        return [_series(*job.asked) for job in jobs]
 
 
 def _series(offered: Offered, name: str, method: Method, asked: SeriesRequest) -> bytes:
@@ -226,7 +243,8 @@ def curve(jobs: Sequence[Job]) -> list[bytes]:
 def _curve(asked: Texts, job: Job) -> bytes:
     (text,), pipeline = asked.texts, asked.pipeline
     _require_length(pipeline, text, 0)
-    explanation = explain(pipeline, text, target=asked.target, method=asked.key.method)
+    with _while_wanted([job]):
+        explanation = explain(pipeline, text, target=asked.target, method=asked.key.method)
     count = len(explanation.tokens)
     last, chance = _extent(count, asked.steps)
     orders = [deletion_order(explanation, "decreasing"), *random_orders([count] * chance, seed=0)]
@@ -270,6 +288,16 @@ def _method(asked: Ask) -> Method:
         return method_class(asked.method)(**{name: each for name, each in given.items() if each is not None and name in known})
     except WhenceError as error:
         raise Refusal(422, str(error)) from None
+
+
+def _require_work(method: Method, size: int, tokens: int) -> None:
+    """Refuse what would take a method too long that runs the model many times; others have the limits of a text alone."""
+    if tokens < size > limits.WORK:
+        raise Refusal(
+            422,
+            f"{method.label} runs the model many times, here over about {size:,} tokens or steps in all, and the most is "
+            f"{limits.WORK:,}; give fewer or shorter texts, a shorter series, or another method",
+        )
 
 
 def _target(classes: Sequence[str], target: str | int, versus: str | None, model: str) -> int | str | Contrast:

@@ -4,6 +4,7 @@ TEXTS = 32  # per request
 TOKENS = 2_000  # per text
 CHARACTERS = 32 * TOKENS  # per text; a longer one is refused without counting its tokens
 STEPS = 5_000  # per series
+WORK = 2**18  # steps that a model may run for the methods of one request that run it many times
 FEATURES = 100  # per step of a series
 BODY = 2**20  # bytes of a request
 BODIES = 64 * 2**20  # bytes of all requests that are being read

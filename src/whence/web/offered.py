@@ -183,5 +183,12 @@ def described_methods() -> list[dict[str, Any]]:
     """What /api/models says about each method."""
     kinds = [method_class(name) for name in METHODS]
     return [
-        {"name": kind.name, "label": kind.label, "is_signed": kind.is_signed, "settings": kind().settings()} for kind in kinds
+        {
+            "name": kind.name,
+            "label": kind.label,
+            "is_signed": kind.is_signed,
+            "adds_up": kind.adds_up,
+            "settings": kind().settings(),
+        }
+        for kind in kinds
     ]

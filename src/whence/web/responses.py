@@ -12,7 +12,7 @@ class Failure(BaseModel):
 
 
 class ExplanationAnswer(BaseModel):
-    """A text with the relevance of its tokens; with LRP, relevance and absorbed amounts add up to the score."""
+    """A text with the relevance of its tokens; of a method that adds up, relevance and absorbed amounts are the score."""
 
     text: str
     tokens: list[str]
@@ -30,6 +30,7 @@ class ExplanationAnswer(BaseModel):
     model: str
     choices: list[str] | None = None
     encoders: list[list[float]] | None = None
+    errors: list[float] | None = None  # the standard errors of relevance that was sampled
 
 
 class ExplanationsAnswer(BaseModel):
@@ -107,6 +108,7 @@ class MethodAnswer(BaseModel):
     name: str
     label: str
     is_signed: bool
+    adds_up: bool  # whether relevance and absorbed amounts are the score
     settings: dict[str, float | str | bool]
 
 

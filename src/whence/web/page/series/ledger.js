@@ -9,20 +9,24 @@ const KINDS = [
   [/initial_state/, "initial state", "the network's state before the first step"],
   [/bias/, "biases", "what the network adds whatever it reads"],
   [/reference level/, "reference level", "where the prediction starts"],
+  [/baseline score/, "baseline", "what the network gives for the baseline"],
+  [/completeness gap/, "integration error", "what the points on the way from the baseline miss"],
+  [/interactions/, "interactions", "what the steps give only together"],
 ];
 const CLOSE = 1e-3; // relative; a score and a prediction nearer than this are the same number
 
 /**
  * @param {Object} response of /api/series
- * @param {{features: string[], isSigned: boolean}} shown the features' names; whether the method's relevance adds up to the score
+ * @param {{features: string[], isSigned: boolean, addsUp: boolean}} shown the features' names; whether the method tells up from
+ *   down; whether its relevance, with what was absorbed, adds up to the score
  * @returns {{element: HTMLElement, sum: number}}
  */
-export function ledger({ relevance, absorbed, score, outputs, output, unit }, { features, isSigned }) {
+export function ledger({ relevance, absorbed, score, outputs, output, unit }, { features, isSigned, addsUp }) {
   const given = features.map((label, n) => ({ label, note: "", value: relevance.reduce((sum, row) => sum + row[n], 0) }));
   const rows = [...given, ...grouped(absorbed ?? {})];
   const sum = rows.reduce((total, { value }) => total + value, 0);
-  if (!isSigned) return { element: unsigned(given), sum };
-  if (!isClose(sum, score)) rows.push({ label: "not accounted for", note: "this method need not add up", value: score - sum });
+  if (!addsUp) return { element: apart(given, { isSigned }), sum };
+  if (!isClose(sum, score)) rows.push({ label: "not accounted for", note: "by rounding", value: score - sum });
   const isPrediction = isClose(score, outputs[output]);
   const label = isPrediction ? "the prediction" : "the score";
   const note = isPrediction ? [output, unit].filter(Boolean).join(", ") : "the network's own number, before the function that ends it";
@@ -31,8 +35,9 @@ export function ledger({ relevance, absorbed, score, outputs, output, unit }, { 
 
 const isClose = (one, other) => Math.abs(one - other) <= CLOSE * Math.max(1, Math.abs(other));
 
-function unsigned(items) {
-  const say = fixed(Math.max(...items.map(({ value }) => Math.abs(value))), { isSigned: false });
+/** What every feature got, where that is no part of the prediction. */
+function apart(items, { isSigned }) {
+  const say = fixed(Math.max(...items.map(({ value }) => Math.abs(value))), { isSigned });
   const chart = bars({ label: "Relevance by feature", items, showsLabel: false, heads: ["from", "relevance"], say });
   const words = "This method only says how much each value matters; its numbers do not add up to the prediction.";
   return html("div", {}, chart, html("p", { class: "series-total", text: words }));

@@ -12,7 +12,8 @@ export const keyOf = ({ model, method, output, settings }) => JSON.stringify([mo
 /** Show the newest answer; with none yet, only the lines. */
 export function showAnswer(tab) {
   const { view, answer, model, models, method } = tab;
-  const isSigned = models.methods.find(({ name }) => name === method)?.is_signed ?? true;
+  const known = models.methods.find(({ name }) => name === method);
+  const [isSigned, addsUp] = [known?.is_signed ?? true, known?.adds_up ?? true];
   const largest = Math.max(largestOf(answer), largestOf(tab.before.get(keyOf(tab))));
   showPlot(tab, { largest, isSigned });
   if (!answer) return;
@@ -31,9 +32,10 @@ export function showAnswer(tab) {
     isBoosted: view.boost.checked,
     isCrowded: tab.window[1] - tab.window[0] > view.plot.clientWidth,
   });
-  const { element, sum } = ledger(answer, { features: tab.data.features, isSigned });
+  const { element, sum } = ledger(answer, { features: tab.data.features, isSigned, addsUp });
   view.ledger.replaceChildren(element);
-  view.ledger.dataset.sum = String(sum);
+  if (addsUp) view.ledger.dataset.sum = String(sum);
+  else delete view.ledger.dataset.sum;
   view.notes.replaceChildren(
     ...notes({ features: tab.data.features, reference: answer.reference, step, output, isSigned, choices: answer.choices }).map(
       (text) => html("li", { text }),

@@ -10,6 +10,9 @@ const KINDS = [
   [/bias/, "biases", "what the layers add, weighted by this text"],
   [/stabiliser/, "stabiliser", "what epsilon kept"],
   [/initial/, "initial states", "where the recurrent layers start"],
+  [/baseline score/, "baseline", "the score without any of them"],
+  [/completeness gap/, "integration error", "what the points on the way from the baseline miss"],
+  [/interactions/, "interactions", "what they give only together"],
 ];
 
 /** The amounts that add up to the score. @param {Explanation} explanation @param {string} [unit] what a token is called @returns {{name: string, note: string, value: number}[]} */
@@ -47,19 +50,20 @@ export function adding(values, total) {
   return hundredths.map((value) => value / 100);
 }
 
-/** @param {HTMLElement} box @param {Explanation} explanation @param {{unsigned: boolean, label: string, unit: string}} method */
-export function paintLedger(box, explanation, { unsigned, label, unit }) {
-  const rows = amounts(explanation, unit);
-  const sum = rows.reduce((total, { value }) => total + value, 0);
-  box.dataset.sum = String(sum);
-  box.classList.toggle("is-plain", unsigned);
-  if (unsigned) {
+/** A method whose numbers are no parts of the score gets a sentence instead of a sum. @param {HTMLElement} box @param {Explanation} explanation @param {{addsUp: boolean, label: string, unit: string}} method */
+export function paintLedger(box, explanation, { addsUp, label, unit }) {
+  box.classList.toggle("is-plain", !addsUp);
+  if (!addsUp) {
+    delete box.dataset.sum;
     box.replaceChildren(element("p", { class: "note", text: `${label[0].toUpperCase()}${label.slice(1)} says how much each ${unit} matters, not how the score of ${goal(explanation)} (${signed(explanation.score)}) adds up.` }));
     return;
   }
+  const rows = amounts(explanation, unit);
+  const sum = rows.reduce((total, { value }) => total + value, 0);
+  box.dataset.sum = String(sum);
   const gap = explanation.score - sum;
   if (Math.abs(gap) >= LEAST) {
-    rows.push({ name: "not accounted for", note: `${label} need not add up to the score`, value: gap });
+    rows.push({ name: "not accounted for", note: "by rounding", value: gap });
   }
   draw(box, rows, { name: "score", note: goal(explanation), value: explanation.score });
 }

@@ -61,7 +61,8 @@ export class Picture {
     const label = this.#method(view.asked.method)?.label ?? view.asked.method;
     this.#verdict(view, unsigned);
     paintScores(byId("scores"), view.main, (name) => this.store.set(aimed(this.store.state, name)), (view.before ?? view.whole)?.scores);
-    paintLedger(byId("ledger"), view.main, { unsigned, label, unit: this.#unit(view.asked.model) });
+    const addsUp = this.#method(view.asked.method)?.adds_up !== false;
+    paintLedger(byId("ledger"), view.main, { addsUp, label, unit: this.#unit(view.asked.model) });
     paintBefore(byId("before"), view, { unsigned, onClose: () => this.store.set({ before: null }, "hide") });
     paintClasses(byId("classes"), view, { unsigned, deleted: view.asked.deleted, onClass: (name) => this.store.set(aimed(this.store.state, name)) });
     paintSecond(byId("second-body"), view, { unsigned, unit: this.#unit(view.asked.model), onSwap: () => this.#swap() });
