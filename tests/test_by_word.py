@@ -87,6 +87,11 @@ def test_a_word_is_unknown_if_a_character_is_and_deleted_if_all_are() -> None:
     assert words.deleted == (0, 2)
 
 
+def test_standard_errors_of_characters_are_none_of_words() -> None:
+    whole = whence.explain("sst-char-gru", "not so", method=whence.Shapley(samples=6))
+    assert len(whole.errors) == 6 and whole.by_word().errors == ()
+
+
 def test_a_list_is_gathered_too() -> None:
     found = whence.explain("sst-char-gru", ["good", "bad film"], target="all").by_word()
     assert isinstance(found, whence.Explanations)

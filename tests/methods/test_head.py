@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from tests.models.published import PUBLISHED
 from tests.oracle import head as oracle
 from tests.strategies import SEEDS, Case, lstm_cases
 from whence import LRP, InputError, NoRuleError, relevance
+from whence.interpreter.backward.backward_pass import BackwardPass
 
 HEADS = st.builds(
     LRP,
@@ -226,6 +228,11 @@ class Pooling(nn.Module):
         return self.pool(self, self.lstm(torch.tanh(self.front(x)))[0])
 
 
+def squared(model: Pooling, h: Tensor) -> Tensor:
+    last = h[:, -1]
+    return model.two(last) + torch.einsum("bi,bi->b", last, last)[:, None]
+
+
 def summed(model: Pooling, h: Tensor) -> Tensor:
     total = model.two(h[:, 0])
     for t in range(1, h.shape[1]):
@@ -250,6 +257,8 @@ POOLS: dict[str, tuple[Callable[[Pooling, Tensor], Tensor], set[str]]] = {
     ),
     "attention": (lambda m, h: m.two((h @ h[:, -1:].mT).softmax(1).mT.bmm(h)[:, 0]), {"two"}),
     "masked": (lambda m, h: m.two(h).masked_fill(torch.arange(5)[:, None] > 2, -0.5).sum(1), {"two"}),
+    "a sum that is also activated": (lambda m, h: m.two(torch.relu(m.one(h[:, -1]))) - m.one(h[:, -1])[:, 1:3], {"one", "two"}),
+    "beside a product of states": (squared, {"two"}),
     "joined": (lambda m, h: torch.cat([m.two(h[:, -1]), h[:, 0, :1]], 1), {"two"}),
 }
 
@@ -271,6 +280,30 @@ def test_the_head_begins_behind_the_recurrent_layer(name: str, method: LRP) -> N
     alone = relevance(model, x[1:2], target=0, method=method)
     assert_close(alone.relevance[0], result.relevance[1], rtol=1e-9, atol=1e-12)
     assert (result.relevance - relevance(model, x, target=0, method=LRP(delta=method.delta)).relevance).abs().max() > 1e-6
+
+
+class Auditing(BackwardPass):
+    """A backward pass that keeps books at every layer."""
+
+    kept: ClassVar[list["Auditing"]] = []
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **{**more, "audit": True})
+        self.kept.append(self)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.3])
+@pytest.mark.parametrize("name", POOLS)
+def test_no_layer_loses_anything(name: str, delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whence.methods.lrp.BackwardPass", Auditing)
+    Auditing.kept.clear()
+    for method in BOTH:
+        x = torch.randn(3, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+        relevance(Pooling(POOLS[name][0]), x, target=0, method=LRP(head=method.head, delta=delta))
+    for back in Auditing.kept:
+        assert back.gaps and back.sides
+        for gap in back.gaps.values():
+            assert_close(gap, torch.zeros_like(gap), rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", [*ZOO, *NETWORKS])

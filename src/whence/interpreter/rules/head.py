@@ -114,7 +114,8 @@ class Weights:
 def _weights(step: Step) -> Sequence[Tensor]:
     if not isinstance(step.rule, Weighted) or step.name in NORMALISATIONS:
         return ()
-    return step.saved[0].weighting.weights if sum(value.is_live for value in step.inputs) == 1 else ()
+    is_single = len(step.saved) == 1 and sum(value.is_live for value in step.inputs) == 1
+    return step.saved[0].weighting.weights if is_single else ()
 
 
 def _recurrent(trace: Trace, weights: Weights) -> int:

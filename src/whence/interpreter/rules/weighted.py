@@ -80,7 +80,7 @@ class Weighted(Rule):
 
     def is_layer(self, step: Step) -> bool:
         """Whether the call is a dense layer: one factor depends on the explained inputs, and the model holds all others."""
-        if not self.is_dense or sum(value.is_live for value in step.inputs) != 1:
+        if not self.is_dense or len(step.saved) != 1 or sum(value.is_live for value in step.inputs) != 1:
             return False
         return all(step.is_held(leaf) for leaf in step.leaves if isinstance(leaf, Tensor) and leaf.is_floating_point())
 
