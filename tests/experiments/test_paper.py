@@ -1,11 +1,16 @@
 """The paper recomputed: on a small treebank that the test writes itself, and on SST where it is available."""
 
 import copy
+import csv
+import io
 import json
 import random
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,9 +18,12 @@ import pytest
 import torch
 
 import whence
-from whence.experiments import fig3_deletion, test_set
-from whence.experiments.published import DISCUSSED, TABLE1
+from whence.cli.main import main
+from whence.experiments import fig3_deletion, paper, reproduction, test_set
+from whence.experiments.methods import methods_of, names_of
+from whence.experiments.published import DISCUSSED, LINES, TABLE1
 from whence.experiments.test_set import TestSet, backward_size, forward_size
+from whence.methods.gradient_input import GradientXInput
 from whence.render import figure
 
 SOURCE = str(Path(whence.__file__).parents[1])  # a command runs the code that is tested here
@@ -105,10 +113,16 @@ def test_files_are_whole_and_the_page_needs_nothing_else(made: tuple[dict[str, A
     _, output = made
     pictures = ["confusion", "fig1_sa_heatmaps", "fig2_lrp_heatmaps", "fig3_deletion", "fig4_position"]
     names = {f"{name}.{kind}" for name in pictures for kind in ("png", "pdf")} | {"report.html", "results.json"}
+    names |= {"table1.csv", "fig3.csv", "fig4.csv", "findings.csv"}
     assert {path.name for path in output.iterdir()} == names
     for name in names:
         start = (output / name).read_bytes()[:5]
-        assert start == {"png": b"\x89PNG\r", "pdf": b"%PDF-", "html": b"<!DOC", "json": b'{\n "w'}[name.rsplit(".")[-1]]
+        assert (
+            start
+            == {"png": b"\x89PNG\r", "pdf": b"%PDF-", "html": b"<!DOC", "json": b'{\n "w', "csv": b"model"}[
+                name.rsplit(".")[-1]
+            ]
+        )
     page = (output / "report.html").read_text(encoding="utf-8")
     assert "<script" not in page
     assert "&lt;script&gt;x&lt;/script&gt;" in page
@@ -136,11 +150,150 @@ def test_short_sentences_leave_figures_out_and_say_so(tmp_path: Path) -> None:
     assert any(finding["holds"] is None for finding in results["findings"])
 
 
-def test_a_model_of_characters_is_measured_by_its_words(tmp_path: Path) -> None:
-    folder = write_treebank(tmp_path / "trees", sentences=10, longest=22)
-    results = whence.experiments.run(sst=folder, output=tmp_path / "paper", model="sst-char-gru")
-    assert results["model"]["name"] == "sst-char-gru"
-    assert all(len(word) > 1 for word in results["table1"]["lrp"]["most"][:3])
+@dataclass(frozen=True)
+class Backwards(GradientXInput):
+    """A method of the user's own."""
+
+    name = "backwards"
+    label = "backwards"
+    times: int = 1
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path, list[tuple[str, int, int]]]:
+    """Two models, one of them of characters, a further method, and LRP's settings changed."""
+    folder = tmp_path_factory.mktemp("several")
+    trees = write_treebank(folder / "trees", sentences=7, longest=22)
+    seen: list[tuple[str, int, int]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figure, "heatmaps", lambda groups, title: figure.Figure())  # drawn in `made`, and slowly
+        for module in (reproduction, fig3_deletion):
+            patch.setattr(module, "RANDOM_RUNS", 2)
+        made = whence.experiments.run(
+            sst=trees,
+            output=folder / "paper",
+            model=["sst-char-gru", whence.load("sst-bilstm")],
+            methods=[Backwards(), "gi", "lrp"],
+            epsilon=0.01,
+            delta=1.0,
+            progress=lambda *given: seen.append(given),
+        )
+    return cast(dict[str, Any], made), folder / "paper", seen
+
+
+def test_a_model_of_characters_is_measured_by_its_words(several: tuple[dict[str, Any], Path, Any]) -> None:
+    assert several[0]["model"]["name"] == "sst-char-gru"
+    assert all(len(word) > 1 for word in several[0]["table1"]["lrp"]["most"][:3])
+
+
+def test_several_models_stand_side_by_side(several: tuple[dict[str, Any], Path, Any]) -> None:
+    results, output, _ = several
+    (other,) = results["other_models"]
+    assert set(results) - set(other) == {"other_models"}
+    assert other["model"]["name"] == "sst-bilstm"
+    assert [finding["claim"] for finding in other["findings"]] == [finding["claim"] for finding in results["findings"]]
+    page = (output / "report.html").read_text(encoding="utf-8")
+    assert "<th>sst-char-gru</th><th>sst-bilstm</th>" in page
+    assert page.count("data:image/png") == 2 * 3
+    assert "figures ending in <code>-2</code>" in page
+    first, second = ({path.stem for path in output.glob(f"*{end}.png")} for end in ("[!2]", "-2"))
+    assert second == {f"{name}-2" for name in first}
+    assert (output / "confusion.png").read_bytes() != (output / "confusion-2.png").read_bytes()
+
+
+def test_progress_of_every_model_ends(several: tuple[dict[str, Any], Path, list[tuple[str, int, int]]]) -> None:
+    seen = several[2]
+    parts = list(dict.fromkeys(part for part, _, _ in seen))
+    one = "accuracy explanations table 1 fig. 3 fig. 4 findings figures".replace("table 1", "table_1").replace("fig. ", "fig._")
+    named = [part.replace("_", " ") for part in one.split()]
+    assert parts == ["reading", *(f"{model}: {part}" for model in ("sst-char-gru", "sst-bilstm") for part in named)]
+    for part in parts:
+        done = [(each, total) for name, each, total in seen if name == part]
+        assert done[0][0] == 0
+        assert done[-1][0] == done[-1][1]
+        assert [each for each, _ in done] == sorted(each for each, _ in done)
+
+
+def test_further_methods_are_in_fig_3_table_1_and_the_heatmaps(several: tuple[dict[str, Any], Path, Any]) -> None:
+    results, output, _ = several
+    assert results["methods"] == {
+        "sa": "SensitivityAnalysis()",
+        "lrp": repr(whence.LRP(epsilon=0.01, delta=1.0)),
+        "lrp_cons": repr(whence.LRP(epsilon=0.01, delta=1.0)),
+        "gi": "GradientXInput()",
+        "backwards": "Backwards(times=1)",
+    }
+    for side in ("correct", "wrong"):
+        assert results["fig3"][side].get("backwards") == results["fig3"][side].get("gi")
+    assert len(results["table1"]["backwards"]["most"]) == 10
+    assert "backwards" not in results["table1"]["overlap"]
+    assert all(len(each["others"]["backwards"]) == len(each["words"]) for each in results["heatmaps"]["sentences"])
+    assert (output / "heatmaps_backwards.png").exists()
+    page = (output / "report.html").read_text(encoding="utf-8")
+    assert "The same sentences by backwards" in page
+    assert "LRP is run here as <code>LRP(epsilon=0.01, delta=1.0" in page
+    better = [each for each in results["findings"] if "than LRP_cons" in each["claim"]]
+    assert [each["detail"] for each in better] == ["LRP was run with δ = 1 here, which is LRP_cons"] * 2
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
+
+
+def test_tables_have_the_numbers_of_results(several: tuple[dict[str, Any], Path, Any]) -> None:
+    results, output, _ = several
+    for model in (results, *results["other_models"]):
+        table1, fig3, fig4, findings = (
+            [row for row in rows_of(output / f"{name}.csv") if row["model"] == model["model"]["name"]]
+            for name in ("table1", "fig3", "fig4", "findings")
+        )
+        for method in ("sa", "lrp", "backwards"):
+            own = [row for row in table1 if (row["target"], row["method"], row["end"]) == ("very positive", method, "least")]
+            assert [row["word"] for row in own] == model["table1"][method]["least"]
+            assert [float(row["relevance"]) for row in own] == model["table1"][method]["least_relevance"]
+            shared = [row["word"] for row in own if row["in_paper"] == "yes"]
+            assert shared == model["table1"]["overlap"].get(method, {"least": []})["least"]
+        for side in ("correct", "wrong"):
+            for method, curve in model["fig3"][side].items():
+                own = [row for row in fig3 if (row["panel"], row["method"]) == (side, method)]
+                assert [float(row["accuracy"]) for row in own] == curve
+                assert [float(row["low"]) for row in own] == model["fig3"]["bands"][side][method][0]
+        shares = [float(row["share"]) for row in fig4 if (row["method"], row["encoder"]) == ("lrp", "total")]
+        assert shares == [share for own in model["fig4"]["lrp"]["total"].values() for share in own]
+        assert [row["claim"] for row in findings] == [finding["claim"] for finding in model["findings"]]
+        verdicts = {"yes": True, "no": False, "undecided": None}
+        assert [verdicts[row["holds"]] for row in findings] == [finding["holds"] for finding in model["findings"]]
+
+
+def test_data_without_the_papers_sentences_says_so(made: tuple[dict[str, Any], Path]) -> None:
+    results, output = made
+    assert results["heatmaps"]["missing"]["1"] == "the test file has no line 2089"
+    assert len(results["heatmaps"]["missing"]) == 21
+    assert not any(each["in_paper"] for each in results["heatmaps"]["sentences"])
+    page = (output / "report.html").read_text(encoding="utf-8")
+    assert "The paper&#39;s 21 sentences are not in this data: the test file has no line 2089, and so on." in page
+    waste = next(each for each in results["findings"] if each["claim"] == 'LRP makes "waste" red in sentence 1')
+    assert (waste["holds"], waste["detail"]) == (None, "the test file has no line 2089")
+
+
+def test_methods_that_are_there_already_or_cannot_be_added() -> None:
+    assert list(methods_of(further=["gi", "sa", "lrp"])) == ["sa", "lrp", "lrp_cons", "gi"]
+    by_chance = dataclass(frozen=True)(type("Chance", (Backwards,), {"name": "random"}))()
+    assert list(methods_of(further=[by_chance])) == ["sa", "lrp", "lrp_cons", "gi"]  # Fig. 3 has random deletion already
+    added = methods_of(epsilon=0.5, delta=0.25, further=[Backwards(times=2)])
+    assert added["lrp"] == whence.LRP(epsilon=0.5, delta=0.25)
+    assert added["lrp_cons"] == whence.LRP(epsilon=0.5, delta=1.0)
+    assert names_of(added)["backwards"] == "backwards"
+    with pytest.raises(whence.InputError, match=r"LRP\(epsilon=0.1.* cannot be added: the report has LRP\(epsilon=0.001"):
+        methods_of(further=[whence.LRP(epsilon=0.1)])
+    with pytest.raises(whence.InputError, match="under the name 'backwards'"):
+        methods_of(further=[Backwards(), Backwards(times=2)])
+    with pytest.raises(whence.InputError, match="method is 'no-such-method'; give a method"):
+        methods_of(further=["no-such-method"])
+    with pytest.raises(whence.InputError, match=r"methods is 'gi'; give a list of methods"):
+        methods_of(further="gi")
+    with pytest.raises(whence.InputError, match=r"a method is called 'a/b'; files are named after it"):
+        methods_of(further=[dataclass(frozen=True)(type("Odd", (Backwards,), {"name": "a/b"}))()])
 
 
 def test_long_sentences_are_explained_few_at_a_time() -> None:
@@ -186,11 +339,12 @@ def test_parts_change_no_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (found[side].runs == curves.runs).all()
 
 
-def test_the_command_tells_what_it_found_and_nothing_on_standard_error(treebank: Path, tmp_path: Path) -> None:
-    done = command("--sst", treebank, "--output", tmp_path / "paper")
+def test_the_command_tells_what_it_found_and_nothing_on_standard_error(tmp_path: Path) -> None:
+    trees = write_treebank(tmp_path / "trees", sentences=6, longest=12)
+    done = command("--sst", trees, "--output", tmp_path / "paper", "--epsilon", "0.1", "--method", "gi")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "findings of the paper that hold here" in done.stdout
+    assert re.search(r"findings of the paper that hold here: \d+ of 62, \d+ undecided\n", done.stdout)
     assert re.search(r"\d+ s \(reading [\d.]+, accuracy [\d.]+, .*\), at most [\d.]+ GiB of memory", done.stdout)
 
 
@@ -199,6 +353,22 @@ def test_without_sst_the_command_says_what_to_do(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert re.fullmatch(r"whence: SST is not in .*; run 'whence data sst' to download it, or give its folder .*\n", done.stderr)
     assert list(tmp_path.iterdir()) == []
+
+
+Called = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Called:
+    """`whence paper` in this process: its exit code and standard error."""
+
+    def call(*arguments: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["whence", "paper", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return cast(int, end.value.code), capsys.readouterr().err
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -210,18 +380,89 @@ def test_without_sst_the_command_says_what_to_do(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_file_is_named_with_its_line_and_nothing_is_written(
-    treebank: Path, tmp_path: Path, damage: Any, message: str
+    treebank: Path, tmp_path: Path, called: Called, damage: Any, message: str
 ) -> None:
     folder = tmp_path / "trees"
     folder.mkdir()
     for split in ("train", "dev", "test"):
         text = (treebank / f"{split}.txt").read_text(encoding="utf-8")
         (folder / f"{split}.txt").write_text(damage(text) if split == "test" else text, encoding="utf-8")
-    done = command("--sst", folder, "--output", tmp_path / "paper")
-    assert done.returncode == 2
-    assert re.search(message, done.stderr)
-    assert done.stderr.count("\n") == 1
+    code, stderr = called("--sst", folder, "--output", tmp_path / "paper")
+    assert code == 2
+    assert re.search(message, stderr)
+    assert stderr.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["trees"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--epsilon -1", "epsilon is -1.0; a stabiliser must be a finite number ≥ 0, such as 0.001"),
+        ("--epsilon nan", "epsilon is nan; a stabiliser must be"),
+        ("--epsilon 1e308", "the relevance is not finite"),
+        ("--delta 1.5", "delta is 1.5; the part of a bias that is shared out lies between 0 and 1"),
+        ("--delta half", r"'half'.*; see whence paper --help"),
+        ("--method guess", r"'guess' is not one of 'lrp', 'sa'.*; see whence paper --help"),
+        ("--model sst-gpt", "there is no model 'sst-gpt'; bundled are sst-bilstm"),
+        ("--model sst-bilstm --model river-lstm", "'river-lstm' reads series of numbers, not texts"),
+        ("--model sst-bilstm --model sst-bilstm", "2 models are called sst-bilstm; give models of different names"),
+    ],
+)
+def test_bad_values_get_one_sentence_and_nothing_is_written(
+    treebank: Path, tmp_path: Path, called: Called, arguments: str, message: str
+) -> None:
+    code, stderr = called("--sst", treebank, "--output", tmp_path / "paper", *arguments.split())
+    assert code == 2
+    assert re.search(message, stderr)
+    assert stderr.startswith("whence: ")
+    assert stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("stopped", "models", "is_there"),
+    [
+        ("fig. 3", ["sst-char-gru"], False),
+        ("sst-char-gru: explanations", ["sst-bilstm", "sst-char-gru"], True),
+        ("writing", ["sst-bilstm"], False),
+        ("writing", ["sst-bilstm"], True),
+    ],
+)
+def test_an_interrupt_is_one_line_and_leaves_nothing(
+    tmp_path: Path, called: Called, monkeypatch: pytest.MonkeyPatch, stopped: str, models: list[str], is_there: bool
+) -> None:
+    trees = write_treebank(tmp_path / "trees", sentences=3, longest=12)
+    output = tmp_path / "paper"
+    if is_there:
+        output.mkdir()
+        (output / "report.html").write_text("of an earlier run", encoding="utf-8")
+    inner, write_bytes = paper.Clock, Path.write_bytes
+
+    class Stopping(inner):
+        def __init__(self, progress: Any, prefix: str = "") -> None:
+            def stop(part: str, done: int, total: int) -> None:
+                progress(part, done, total)
+                if part == stopped and done:
+                    raise KeyboardInterrupt
+
+            super().__init__(stop, prefix)
+            self.progress = stop if not prefix else progress
+
+    def stopped_write(path: Path, content: bytes) -> int:
+        if stopped == "writing" and path.name == "report.html":
+            write_bytes(path, content[:100])
+            raise KeyboardInterrupt
+        return write_bytes(path, content)
+
+    monkeypatch.setattr(figure, "heatmaps", lambda groups, title: figure.Figure())
+    monkeypatch.setattr(paper, "Clock", Stopping)
+    monkeypatch.setattr(Path, "write_bytes", stopped_write)
+    given = [word for model in models for word in ("--model", model)]
+    assert called("--sst", trees, "--output", output, *given) == (130, "whence: stopped\n")
+    assert {path.name for path in tmp_path.iterdir()} == {"trees", *(["paper"] if is_there else [])}
+    if is_there:
+        assert [path.name for path in output.iterdir()] == ["report.html"]
+        assert (output / "report.html").read_text(encoding="utf-8") == "of an earlier run"
 
 
 @pytest.mark.parametrize(
@@ -242,13 +483,16 @@ def test_a_model_of_other_classes_is_refused(treebank: Path, tmp_path: Path) -> 
         whence.experiments.run(sst=treebank, output=tmp_path / "paper", model=two)
 
 
-def test_a_folder_of_an_earlier_run_is_taken_over_whole(treebank: Path, tmp_path: Path) -> None:
+def test_a_folder_of_an_earlier_run_is_taken_over_whole(made: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
     output = tmp_path / "paper"
-    whence.experiments.run(sst=treebank, output=output)
+    shutil.copytree(made[1], output)
+    for name in ("fig3_deletion-2.png", "heatmaps_ig.pdf", "confusion-12.pdf"):
+        (output / name).write_bytes(b"of a run with several models and methods")
     (output / "mine.txt").write_text("mine", encoding="utf-8")
     short = write_treebank(tmp_path / "short", sentences=6, longest=4)
     whence.experiments.run(sst=short, output=output)
-    assert not (output / "fig3_deletion.png").exists()
+    assert not list(output.glob("fig3_deletion*"))
+    assert not [*output.glob("heatmaps*"), *output.glob("*-12.pdf")]
     assert (output / "mine.txt").exists()
     assert not [path for path in output.iterdir() if path.name.startswith(".")]
     (output / "results.json").unlink()
@@ -284,6 +528,9 @@ def test_the_papers_word_lists_are_ten_words_each() -> None:
     assert all(len(set(words)) == 10 for lists in TABLE1.values() for words in lists)
 
 
+HALVES = ("very negative", "negative", "positive")
+
+
 def test_sst_gives_the_papers_counts_and_most_of_its_findings(sst: Path, tmp_path: Path) -> None:
     results = whence.experiments.run(sst=sst, output=tmp_path / "paper")
     assert list(results["counts"].values()) == [2210, 1849, 1104]
@@ -295,7 +542,20 @@ def test_sst_gives_the_papers_counts_and_most_of_its_findings(sst: Path, tmp_pat
     assert wrong["lrp"][-1] >= 0.40
     assert wrong["sa"][-1] < wrong["random"][-1]
     verdicts = {finding["claim"]: finding["holds"] for finding in results["findings"]}
-    assert not [claim for claim, holds in verdicts.items() if not holds and "second half" not in claim]
+    differing = [claim for claim, holds in verdicts.items() if not holds]
+    assert differing == [
+        *(f'By LRP, most relevance for "{name}" lies in the second half of the sentence' for name in HALVES),
+        "LRP falls a little more steeply than LRP_cons where the model was right",
+        "By LRP, the left encoder's curve is smoother than the right encoder's",
+        'By SA, the distribution for "neutral" is almost symmetric: within 10% of its mirror image',
+        "By SA, the left encoder's curve is smoother than the right encoder's",
+        'LRP makes "suspenseful" blue in sentence 2',
+        'LRP makes "fails" blue in sentence 21',
+        'LRP explains why sentence 21 is classified wrongly: "fails" misled the model',
+    ]
+    assert all(finding["differs"] for finding in results["findings"] if not finding["holds"])
+    fails = next(each for each in results["findings"] if each["claim"] == 'LRP makes "fails" blue in sentence 21')
+    assert fails["differs"] == 'here it is red, not blue: with +0.53 it speaks for "very positive"'
     shown = {word for each in results["heatmaps"]["sentences"] for word in each["words"]}
     assert shown >= set(DISCUSSED)
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -305,4 +565,10 @@ def test_sst_gives_the_papers_counts_and_most_of_its_findings(sst: Path, tmp_pat
     for end in ("most", "least"):
         assert ", ".join(results["table1"]["lrp"][end][:5]) in readme
     assert f"{sum(verdicts.values())} of the {len(verdicts)} tested claims hold" in readme
-    assert len(results["heatmaps"]["sentences"]) == 21
+    sentences = results["heatmaps"]["sentences"]
+    assert [each["number"] for each in sentences] == list(range(1, 43))
+    assert [each["line"] for each in sentences[:21]] == list(LINES)
+    assert [each["in_paper"] for each in sentences] == [True] * 21 + [False] * 21
+    assert results["heatmaps"]["missing"] == {}
+    page = (tmp_path / "paper" / "report.html").read_text(encoding="utf-8")
+    assert "pins down 1–3, 5, 6, 9, 11, 12, 14, 16–21 by words and class; 4, 7, 8, 10, 13, 15 are as remembered" in page

@@ -7,14 +7,27 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from whence.evaluation.accuracy import Accuracy, accuracy
-from whence.experiments.fig1_fig2_heatmaps import Panel, panels
+from whence.experiments.fig1_fig2_heatmaps import Panel, Printed, panels, printed
 from whence.experiments.fig3_deletion import Curves, Side, fig3
 from whence.experiments.fig4_position import Intervals, fig4
-from whence.experiments.findings import Finding, deletion_findings, negation_finding, polarity_findings, position_findings
+from whence.experiments.findings import (
+    Finding,
+    conserving_findings,
+    deletion_findings,
+    extreme_findings,
+    negation_finding,
+    polarity_findings,
+    position_findings,
+    shape_findings,
+)
+from whence.experiments.methods import further_of, methods_of
+from whence.experiments.passes import cost_findings
+from whence.experiments.prose import colour_findings, misleading_findings, sensitivity_findings
 from whence.experiments.published import DELETION_WORDS, POSITION_WORDS, RANDOM_RUNS
 from whence.experiments.table1_words import Ranked, table1
-from whence.experiments.test_set import METHODS, TestSet, has_encoders
+from whence.experiments.test_set import Report, TestSet, has_encoders
 from whence.explanation import Explanation
+from whence.methods.method import Method
 
 Progress = Callable[[str, int, int], None]  # the current part, how much of it is done, and its total
 FOR_ALL_CLASSES = ("sa", "lrp")  # the paper's two methods: Table 1 and Fig. 4 need them for every class
@@ -33,10 +46,12 @@ class Reproduction:
 
     test: TestSet
     data: Data
+    methods: Mapping[str, Method]
     accuracy: Accuracy
+    printed: Printed
     panels: list[Panel]
     by_label: dict[str, list[Explanation]]  # by method, every sentence explained for its label
-    words: list[dict[str, Ranked]]  # for every class, by method
+    words: list[dict[str, Ranked]]  # for every class, by method; methods that were added only for the last class
     deletion: dict[Side, Curves]
     position: dict[str, dict[str, list[Intervals]]]  # by method and part, for every class
     findings: list[Finding]
@@ -52,11 +67,12 @@ class Reproduction:
 
 
 class Clock:
-    """The time that each part took, and the progress of the current one."""
+    """The time that each part took, and the progress of the current one; `prefix` stands before the parts' names there."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, prefix: str = "") -> None:
         self.seconds: dict[str, float] = {}
         self.progress = progress
+        self.prefix = prefix
 
     @contextmanager
     def part(self, name: str, total: int = 1) -> Generator[Callable[[int], None]]:
@@ -66,7 +82,7 @@ class Clock:
         def report(more: int) -> None:
             nonlocal done
             done += more
-            self.progress(name, done, total)
+            self.progress(self.prefix + name, done, total)
 
         report(0)
         yield report
@@ -74,39 +90,92 @@ class Clock:
         self.seconds[name] = time.perf_counter() - start
 
 
-def reproduction(test: TestSet, data: Data, lexicon: Mapping[str, float], clock: Clock) -> Reproduction:
+def reproduction(
+    test: TestSet, data: Data, lexicon: Mapping[str, float], clock: Clock, methods: Mapping[str, Method] | None = None
+) -> Reproduction:
     """Run every experiment of the paper on a test set."""
-    classes, count = test.pipeline.classes, len(test)
-    with clock.part("accuracy", count) as report:
+    methods = methods_of() if methods is None else methods
+    with clock.part("accuracy", len(test)) as report:
         test.scored(report)
         right = accuracy(test.scores, test.labels)
-    long, short = test.at_least(POSITION_WORDS), [n for n, text in enumerate(test.texts) if len(text) < POSITION_WORDS]
-    encoders = has_encoders(test)
-    for_all: dict[str, list[list[Explanation]]] = {}
-    by_label: dict[str, list[Explanation]] = {}
-    with clock.part("explanations", len(METHODS) * count) as report:
-        for name, method in METHODS.items():
-            if name in FOR_ALL_CLASSES:
-                found = dict(
-                    zip(long, test.explained_for_all(method, rows=long, encoders=encoders, report=report), strict=True)
-                )
-                found |= zip(short, test.explained_for_all(method, rows=short, encoders=False, report=report), strict=True)
-                for_all[name] = [found[n] for n in range(count)]
-                by_label[name] = [found[n][label] for n, label in enumerate(test.labels)]
-            else:
-                by_label[name] = test.explained(method, report=report)
+    explained = _explained(test, methods, clock)
     with clock.part("table 1"):
-        words = [{name: table1([each[c] for each in own]) for name, own in for_all.items()} for c in range(len(classes))]
-    with clock.part("fig. 3", len(test.at_least(DELETION_WORDS)) * (len(METHODS) + RANDOM_RUNS)) as report:
-        deletion = fig3(test, by_label, report=report)
-    with clock.part("fig. 4"):
-        position = {name: fig4([own[n] for n in long]) for name, own in for_all.items()}
-    with clock.part("findings"):
-        findings = [
-            *deletion_findings(deletion),
-            *position_findings(position["lrp"], classes, "LRP"),
-            *position_findings(position["sa"], classes, "SA"),
-            *polarity_findings(for_all, classes, lexicon),
-            negation_finding([own[0] for own in for_all["lrp"]], classes[0], lexicon),
+        words = [
+            {name: table1([each[c] for each in own]) for name, own in explained.for_all.items()}
+            for c in range(len(test.pipeline.classes))
         ]
-    return Reproduction(test, data, right, panels(test), by_label, words, deletion, position, findings)
+        words[-1] |= {name: table1(own) for name, own in explained.for_last.items()}
+    with clock.part("fig. 3", len(test.at_least(DELETION_WORDS)) * (len(methods) + RANDOM_RUNS)) as report:
+        deletion = fig3(test, explained.by_label, report=report)
+    with clock.part("fig. 4"):
+        long = test.at_least(POSITION_WORDS)
+        position = {name: fig4([own[n] for n in long]) for name, own in explained.for_all.items()}
+    own = printed(test)
+    with clock.part("findings"):
+        findings = _findings(test, methods, explained, deletion, position, own, lexicon)
+    shown = panels(test, own)
+    return Reproduction(test, data, methods, right, own, shown, explained.by_label, words, deletion, position, findings)
+
+
+class Explained(NamedTuple):
+    """The explanations by method: of every sentence for all classes, for its label, and for the last class."""
+
+    for_all: dict[str, list[list[Explanation]]]
+    by_label: dict[str, list[Explanation]]
+    for_last: dict[str, list[Explanation]]  # by the methods that are not in the paper's Table 1 and were added
+
+
+def _explained(test: TestSet, methods: Mapping[str, Method], clock: Clock) -> Explained:
+    found = Explained({}, {}, {})
+    further, last = further_of(methods), len(test.pipeline.classes) - 1
+    others = [n for n, label in enumerate(test.labels) if label != last]
+    total = len(methods) * len(test) + len(further) * len(others)
+    with clock.part("explanations", total) as report:
+        for name, method in methods.items():
+            if name in FOR_ALL_CLASSES:
+                own = _for_all_classes(test, methods, method, report)
+                found.for_all[name] = own
+                found.by_label[name] = [own[n][label] for n, label in enumerate(test.labels)]
+            else:
+                found.by_label[name] = test.explained(method, report=report)
+            if name in further:
+                rest = dict(zip(others, test.explained(method, rows=others, target=last, report=report), strict=True))
+                found.for_last[name] = [rest.get(n, each) for n, each in enumerate(found.by_label[name])]
+    return found
+
+
+def _for_all_classes(test: TestSet, methods: Mapping[str, Method], method: Method, report: Report) -> list[list[Explanation]]:
+    """The explanations of every sentence for all classes; those of long sentences by encoder too, if they can be separated."""
+    long, encoders = test.at_least(POSITION_WORDS), has_encoders(test, methods)
+    short = sorted(set(range(len(test))) - set(long))
+    found = dict(zip(long, test.explained_for_all(method, rows=long, encoders=encoders, report=report), strict=True))
+    found |= zip(short, test.explained_for_all(method, rows=short, encoders=False, report=report), strict=True)
+    return [found[n] for n in range(len(test))]
+
+
+def _findings(
+    test: TestSet,
+    methods: Mapping[str, Method],
+    explained: Explained,
+    deletion: Mapping[Side, Curves],
+    position: Mapping[str, dict[str, list[Intervals]]],
+    own: Printed,
+    lexicon: Mapping[str, float],
+) -> list[Finding]:
+    """The paper's claims, always the same ones in the same order."""
+    classes, (for_all, by_label, _) = test.pipeline.classes, explained
+    return [
+        *deletion_findings(deletion),
+        *position_findings(position["lrp"], classes, "LRP"),
+        *position_findings(position["sa"], classes, "SA"),
+        *polarity_findings(for_all, classes, lexicon),
+        negation_finding([each[0] for each in for_all["lrp"]], classes[0], lexicon),
+        *conserving_findings(deletion, is_same=methods["lrp"] == methods["lrp_cons"]),
+        *shape_findings(position["lrp"], classes, "LRP"),
+        *shape_findings(position["sa"], classes, "SA"),
+        *extreme_findings(for_all, classes, lexicon),
+        *sensitivity_findings(by_label["sa"], by_label["lrp"], own),
+        *colour_findings(by_label["lrp"], own),
+        *misleading_findings(test, by_label["lrp"], own),
+        *cost_findings(test, methods),
+    ]

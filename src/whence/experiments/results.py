@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import TypedDict, cast
+from typing import NotRequired, TypedDict, cast
 
 import torch
 
@@ -11,14 +11,14 @@ from whence.evaluation.bootstrap import Band
 from whence.experiments import published
 from whence.experiments.fig1_fig2_heatmaps import RULE
 from whence.experiments.fig4_position import distributions
+from whence.experiments.methods import further_of
 from whence.experiments.reproduction import Reproduction
 from whence.experiments.table1_words import Ranked, overlap
-from whence.experiments.test_set import METHODS
 from whence.models.pipeline import fingerprint
 
 
 class Heatmap(TypedDict):
-    """A sentence of Fig. 1 and Fig. 2, with the relevance of its words by both methods."""
+    """A sentence of Fig. 1 and Fig. 2: its line in the test file, and the relevance of its words by both methods and others."""
 
     number: int
     label: str
@@ -26,13 +26,17 @@ class Heatmap(TypedDict):
     words: list[str]
     sa: list[float]
     lrp: list[float]
+    line: int
+    in_paper: bool
+    others: NotRequired[dict[str, list[float]]]
 
 
 class Heatmaps(TypedDict):
-    """The sentences of Fig. 1 and Fig. 2, and how they were chosen."""
+    """The sentences of Fig. 1 and Fig. 2, how they were chosen, and why sentences of the paper are missing, by number."""
 
     rule: str
     sentences: list[Heatmap]
+    missing: dict[str, str]
 
 
 class Deletion(TypedDict):
@@ -65,6 +69,7 @@ class Results(TypedDict):
     findings: list[dict[str, object]]
     published: dict[str, object]
     seconds: dict[str, float]
+    other_models: NotRequired[list["Results"]]
 
 
 def results(found: Reproduction, seconds: Mapping[str, float]) -> Results:
@@ -76,7 +81,7 @@ def results(found: Reproduction, seconds: Mapping[str, float]) -> Results:
         "model": {"name": pipeline.name, "fingerprint": fingerprint(pipeline)},
         "data": found.data._asdict(),
         "classes": list(pipeline.classes),
-        "methods": {name: repr(method) for name, method in METHODS.items()},
+        "methods": {name: repr(method) for name, method in found.methods.items()},
         "counts": found.counts,
         "accuracy": {"five": found.accuracy.five, "binary": found.accuracy.binary},
         "accuracy_bands": {"five": _pair(found.accuracy.five_band), "binary": _pair(found.accuracy.binary_band)},
@@ -97,6 +102,7 @@ def results(found: Reproduction, seconds: Mapping[str, float]) -> Results:
             "accuracy": {"five": published.FIVE_CLASSES, "binary": published.TWO_CLASSES},
             "random_deviation": published.RANDOM_DEVIATION,
             "table1": {method: words._asdict() for method, words in published.TABLE1.items()},
+            "sentences": {"lines": published.LINES, "as_remembered": published.REMEMBERED},
         },
         "seconds": {part: round(spent, 2) for part, spent in seconds.items()},
     }
@@ -108,20 +114,29 @@ def _pair(band: Band) -> list[float]:
 
 
 def _heatmaps(found: Reproduction) -> Heatmaps:
-    classes = found.test.pipeline.classes
-    shown: list[Heatmap] = [
-        {
-            "number": number,
-            "label": classes[panel.label],
-            "predicted": classes[found.test.predicted[n]],
-            "words": list(found.by_label["lrp"][n].tokens),
-            "sa": list(found.by_label["sa"][n].relevance),
-            "lrp": list(found.by_label["lrp"][n].relevance),
-        }
+    shown = [
+        _heatmap(found, number, n, in_paper=panel.is_correct is None)
         for panel in found.panels
         for number, n in zip(panel.numbers, panel.rows, strict=True)
     ]
-    return {"rule": RULE, "sentences": shown}
+    return {"rule": RULE, "sentences": shown, "missing": {str(number): why for number, why in found.printed.missing.items()}}
+
+
+def _heatmap(found: Reproduction, number: int, row: int, *, in_paper: bool) -> Heatmap:
+    classes, own = found.test.pipeline.classes, {name: each[row] for name, each in found.by_label.items()}
+    made: Heatmap = {
+        "number": number,
+        "label": classes[found.test.labels[row]],
+        "predicted": classes[found.test.predicted[row]],
+        "words": list(own["lrp"].tokens),
+        "sa": list(own["sa"].relevance),
+        "lrp": list(own["lrp"].relevance),
+        "line": row + 1,
+        "in_paper": in_paper,
+    }
+    if further := further_of(found.methods):
+        made["others"] = {name: list(own[name].relevance) for name in further}
+    return made
 
 
 def _table1(found: Reproduction) -> dict[str, object]:
@@ -131,7 +146,9 @@ def _table1(found: Reproduction) -> dict[str, object]:
     return {
         "target": classes[target],
         **by_class[target],
-        "overlap": {method: overlap(ranked, method) for method, ranked in found.words[target].items()},
+        "overlap": {
+            method: overlap(ranked, method) for method, ranked in found.words[target].items() if method in published.TABLE1
+        },
         "other_classes": dict(zip(classes[:target], by_class, strict=False)),
     }
 

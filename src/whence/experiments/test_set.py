@@ -15,19 +15,9 @@ from whence._explain import explain
 from whence.errors import InputError
 from whence.evaluation.words import word_groups
 from whence.explanation import Explanation
-from whence.methods.gradient_input import GradientXInput
-from whence.methods.lrp import LRP
 from whence.methods.method import Method
-from whence.methods.sensitivity import SensitivityAnalysis
 from whence.models.pipeline import Pipeline
 
-METHODS: Mapping[str, Method] = {
-    "sa": SensitivityAnalysis(),
-    "lrp": LRP(),
-    "lrp_cons": LRP(delta=1.0),
-    "gi": GradientXInput(),
-}
-NAMES = {name: method.short or method.label for name, method in METHODS.items()} | {"lrp_cons": "LRP_cons", "random": "random"}
 Report = Callable[[int], None]  # gets the number of sentences that were just done
 
 
@@ -100,11 +90,17 @@ class TestSet:
         return found
 
     def explained(
-        self, method: Method, *, rows: Sequence[int] | None = None, report: Report = lambda n: None
+        self,
+        method: Method,
+        *,
+        rows: Sequence[int] | None = None,
+        target: int | None = None,
+        report: Report = lambda n: None,
     ) -> list[Explanation]:
-        """The explanation of every sentence by word, for its own label."""
+        """The explanation of every sentence by word, for its own label or for one class."""
         chosen = range(len(self)) if rows is None else rows
-        found = self._by_word(method, chosen, [self.labels[n] for n in chosen], report, encoders=False)
+        targets = [self.labels[n] if target is None else target for n in chosen]
+        found = self._by_word(method, chosen, targets, report, encoders=False)
         return [each for (each,) in found]
 
     def explained_for_all(
@@ -139,11 +135,11 @@ def backward_size(tokens: int) -> int:
     return min(256, 2**17 // tokens**2)
 
 
-def has_encoders(test: TestSet) -> bool:
+def has_encoders(test: TestSet, methods: Mapping[str, Method]) -> bool:
     """Whether the relevance through each direction of the pipeline's model can be separated."""
     try:
-        explain(test.pipeline, test.texts[:1], encoders=True, method=METHODS["sa"])
-        explain(test.pipeline, test.texts[:1], encoders=True, method=METHODS["lrp"])
+        for name in ("sa", "lrp"):
+            explain(test.pipeline, test.texts[:1], encoders=True, method=methods[name])
     except InputError:
         return False
     return True

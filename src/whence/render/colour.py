@@ -30,7 +30,10 @@ def hexadecimal(colour: RGB) -> str:
 
 
 # Figures: the curves, which colour-blind readers and readers of a grey print can tell apart; letters, notes and lines.
-SERIES = (hexadecimal(FOR), hexadecimal(AGAINST), "#1b7837", "#e08214", "#666666", "#762a83")
+SERIES = (
+    hexadecimal(FOR), hexadecimal(AGAINST), "#1b7837", "#e08214", "#666666", "#762a83",
+    "#01a3a4", "#c51b7d", "#8c510a", "#000000",
+)  # fmt: skip
 PAPER, INK, MUTED, NOTE, GRID, RULE = "#ffffff", "#222222", "#555555", "#777777", "#dddddd", "#bbbbbb"
 COUNTS = "Blues"  # matplotlib's colour map for counts
 DIVERGING = "RdBu_r"  # matplotlib's colour map from blue (against) to red (for)

@@ -28,7 +28,7 @@ except ModuleNotFoundError:
 Numbers = NDArray[np.float64]
 P = ParamSpec("P")
 R = TypeVar("R")
-MARKERS = "os^Dvx"
+MARKERS = "os^DvxP*<>"
 
 
 def own_style(draw: Callable[P, R]) -> Callable[P, R]:
@@ -91,7 +91,9 @@ def curves(panels: Mapping[str, Sequence[Curve]], *, colours: Mapping[str, str],
         axes.set_ylim(bottom=0)
         axes.set_ylabel(y)
         _plain(axes)
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.legend(
+        *figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(len(labels), 6), frameon=False
+    )
     return figure
 
 
