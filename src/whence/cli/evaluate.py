@@ -61,7 +61,7 @@ def evaluate(
 
     if sst is not None and data is not None:
         raise InputError("--sst and --data are both given; the texts come from one of them")
-    require_folder(output, FILES)
+    require_folder(output, FILES.__contains__)
     pipeline = pipeline_of(model)
     chosen: Any = [method_written(each) for each in method] if method else None
     targets = [each.value for each in target or [Against.score]]

@@ -5,7 +5,6 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whence.cli.loading import pipeline_of
+from whence.cli.settings import method_with, value_of
 from whence.cli.streams import note, require_place, write_file
 from whence.errors import InputError
 from whence.methods.registry import METHODS
@@ -20,7 +20,6 @@ from whence.render.formats import FORMATS, rendered
 
 if TYPE_CHECKING:
     from whence.explanation import Explanation
-    from whence.methods.method import Method
     from whence.methods.target import Contrast
 
     MethodName = str
@@ -75,7 +74,7 @@ def explain(
     settings: dict[str, object] = {"epsilon": epsilon, "delta": delta, "product": product.value}
     _note_idle_settings(context, names, list(settings))
     settings |= dict(_setting(each, names) for each in setting or [])
-    methods = [_method(name, settings) for name in names]
+    methods = [method_with(name, settings) for name in names]
     pipeline = pipeline_of(model)
     from whence._explain import explain as explain_texts
 
@@ -120,19 +119,7 @@ def _setting(given: str, names: list[str]) -> tuple[str, object]:
     if not sign or name not in known:
         has = f"has the settings {', '.join(known)}" if known else "has no settings"
         raise InputError(f"--set {given}: --method {' and '.join(names)} {has}; give one as name=value")
-    if value.lower() in ("true", "false"):
-        return name, value.lower() == "true"
-    for kind in (int, float):
-        with suppress(ValueError):
-            return name, kind(value)
-    return name, value
-
-
-def _method(name: str, settings: dict[str, object]) -> "Method":
-    """A method with those of the settings that it has."""
-    from whence.methods.registry import method_class, settings_of
-
-    return method_class(name)(**{key: value for key, value in settings.items() if key in settings_of(name)})
+    return name, value_of(value)
 
 
 def _texts(texts: list[str] | None, file: Path | None) -> list[str]:

@@ -31,23 +31,12 @@ def paper(
     """Recompute every figure and table of the paper, and compare them with the published ones."""
     import resource
 
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
     from whence.cli.loading import pipeline_of
+    from whence.cli.progress import bars
     from whence.experiments.paper import run
     from whence.render.colour import one_line
 
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:13}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        tasks: dict[str, TaskID] = {}
-
-        def progress(part: str, done: int, total: int) -> None:
-            if part not in tasks:
-                tasks[part] = bar.add_task(one_line(part))
-            bar.update(tasks[part], completed=done, total=total)
-
+    with bars(13) as progress:
         found = run(
             output=output,
             sst=sst,

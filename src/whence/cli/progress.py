@@ -10,6 +10,8 @@ def bars(width: int = 24) -> Generator[Callable[[str, int, int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+    from whence.render.colour import one_line
+
     console = Console(stderr=True)
     columns = (
         TextColumn(f"{{task.description:{width}}}", markup=False),
@@ -23,7 +25,7 @@ def bars(width: int = 24) -> Generator[Callable[[str, int, int], None]]:
 
         def progress(part: str, done: int, total: int) -> None:
             if part not in tasks:
-                tasks[part] = bar.add_task(part)
+                tasks[part] = bar.add_task(one_line(part))
             bar.update(tasks[part], completed=done, total=total)
 
         yield progress

@@ -1,11 +1,7 @@
 """Reproduces the paper in one call: measures every figure and table, and writes the report."""
 
 import json
-import os
 import re
-import secrets
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -13,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from whence._explain import explain
 from whence.data.lexicon import vader
 from whence.data.sst import OFFICIAL, SPLITS, digest, find_sst, read_split
-from whence.errors import InputError, ModelError
+from whence.errors import ModelError
 from whence.experiments.methods import methods_of
 from whence.experiments.published import DELTA, EPSILON
 from whence.experiments.reproduction import Clock, Data, Progress, reproduction
@@ -22,6 +18,7 @@ from whence.experiments.tables import COLUMNS, tables
 from whence.experiments.test_set import TestSet
 from whence.methods.method import Method
 from whence.models.bundled import load_any
+from whence.models.files import require_folder, write_folder
 from whence.models.pipeline import Pipeline
 from whence.threads import one_thread
 
@@ -55,14 +52,14 @@ def run(
     """
     chosen = methods_of(epsilon=epsilon, delta=delta, further=methods)
     folder = Path(output)
-    _require_folder(folder)
+    require_folder(folder, OURS.fullmatch)
     clock = Clock(progress)
     with clock.part("reading"):
         tests, data = _test_sets(find_sst(sst), _pipelines(model))
         for test in tests:
             _try(test, chosen)
     made, contents = _everything(tests, data, chosen, clock)
-    _write(folder, contents)
+    write_folder(folder, contents, OURS.fullmatch)
     return made
 
 
@@ -126,57 +123,8 @@ def _try(test: TestSet, methods: Mapping[str, Method]) -> None:
         explain(test.pipeline, test.texts[:1], target=test.labels[0], method=method)
 
 
-def _require_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be written to, before any work is done."""
-    try:
-        if folder.is_dir():
-            taken = next((path for path in sorted(_ours(folder)) if path.is_dir() or path.is_symlink()), None)
-            if taken is not None:
-                raise InputError(
-                    f"{taken} is in the way: a file of this name is to be written; remove it, or choose another folder"
-                )
-        elif os.path.lexists(folder):
-            raise InputError(f"{folder} is a file; give the name of a folder")
-        parent = folder if folder.is_dir() else folder.absolute().parent
-        if not parent.is_dir():
-            raise InputError(f"{parent} is not a folder; make it first, or write somewhere else")
-        with tempfile.TemporaryDirectory(dir=parent, prefix=".whence-"):
-            if not folder.exists():
-                folder.mkdir()
-                folder.rmdir()
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{str(folder)!r} cannot be written to: {getattr(error, 'strerror', None) or error}") from None
-
-
-def _ours(folder: Path) -> list[Path]:
-    """What there is in a folder under the names that a run may write."""
-    return [path for path in folder.iterdir() if OURS.fullmatch(path.name)]
-
-
 def _test_sets(directory: Path, pipelines: Sequence[Pipeline]) -> tuple[list[TestSet], Data]:
     trees = {split: read_split(directory, split) for split in SPLITS}["test"]  # all are read, so that a damaged file is noticed
     sha256 = digest(directory)
     texts, labels = [tree.tokens for tree in trees], [tree.label for tree in trees]
     return [TestSet(pipeline, texts, labels) for pipeline in pipelines], Data(sha256, sha256 == OFFICIAL)
-
-
-def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write all files at once as a new folder, or replace the files of an earlier run in an existing one."""
-    exists = folder.is_dir()
-    made = (folder if exists else folder.absolute().parent) / f".whence-{secrets.token_hex(8)}"
-    try:
-        made.mkdir()  # with the user's default permissions, unlike tempfile's: it may become the folder itself
-        for name, content in contents.items():
-            (made / name).write_bytes(content)
-        if not exists:
-            made.rename(folder)
-            return
-        for path in _ours(folder):
-            if path.name not in contents:
-                path.unlink()
-        for name in contents:
-            os.replace(made / name, folder / name)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)

@@ -5,7 +5,7 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from whence.errors import InputError
@@ -52,14 +52,17 @@ def _open_number(path: Path) -> int | None:
     return None
 
 
-def require_folder(folder: Path, names: Iterable[str]) -> None:
-    """Refuse a folder into which files of these names cannot be written, before work is spent on what they will hold."""
+def require_folder(folder: Path, is_ours: Callable[[str], object]) -> None:
+    """Refuse a folder that cannot be written to, before work is spent on what it will hold.
+
+    `is_ours` says of which files the names are.
+    """
     try:
         if folder.is_dir():
-            taken = next((name for name in names if (folder / name).is_dir() or (folder / name).is_symlink()), None)
+            taken = next((path for path in sorted(_ours(folder, is_ours)) if path.is_dir() or path.is_symlink()), None)
             if taken is not None:
                 raise InputError(
-                    f"{folder / taken} is in the way: a file of this name is to be written; remove it, or choose another folder"
+                    f"{taken} is in the way: a file of this name is to be written; remove it, or choose another folder"
                 )
         elif os.path.lexists(folder):
             raise InputError(f"{folder} is a file; give the name of a folder")
@@ -76,21 +79,25 @@ def require_folder(folder: Path, names: Iterable[str]) -> None:
         raise InputError(f"{str(folder)!r} cannot be written to: {getattr(error, 'strerror', None) or error}") from None
 
 
-def write_folder(folder: Path, contents: Mapping[str, bytes], *, names: Iterable[str]) -> None:
-    """Write all files at once as a new folder, or replace those of an earlier run, with these names, in an existing one."""
+def _ours(folder: Path, is_ours: Callable[[str], object]) -> list[Path]:
+    return [path for path in folder.iterdir() if is_ours(path.name)]
+
+
+def write_folder(folder: Path, contents: Mapping[str, bytes], is_ours: Callable[[str], object]) -> None:
+    """Write all files at once as a new folder, or replace the files of an earlier run in an existing one."""
     exists = folder.is_dir()
     made = (folder if exists else folder.absolute().parent) / f".whence-{secrets.token_hex(8)}"
-    made.mkdir()  # with the user's default permissions, unlike tempfile's: it may become the folder itself
     try:
+        made.mkdir()  # with the user's default permissions, unlike tempfile's: it may become the folder itself
         for name, content in contents.items():
             (made / name).write_bytes(content)
         if not exists:
             made.rename(folder)
             return
-        for name in names:
-            if name in contents:
-                os.replace(made / name, folder / name)
-            else:
-                (folder / name).unlink(missing_ok=True)
+        for path in _ours(folder, is_ours):
+            if path.name not in contents:
+                path.unlink()
+        for name in contents:
+            os.replace(made / name, folder / name)
     finally:
         shutil.rmtree(made, ignore_errors=True)

@@ -46,8 +46,8 @@ class Evaluation:
         """Write report.html, results.json and leaderboard.csv into a folder, completely or not at all."""
         from whence.trust.report import contents
 
-        require_folder(Path(folder), FILES)
-        write_folder(Path(folder), contents(self), names=FILES)
+        require_folder(Path(folder), FILES.__contains__)
+        write_folder(Path(folder), contents(self), FILES.__contains__)
 
 
 # The columns of the table: where its number is in the results of a method, and whether lower is better.

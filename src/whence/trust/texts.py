@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from whence._batches import Cut, Text, cut, embedding_of, groups, scores_in, takes_lengths
 from whence._explain import explain
-from whence.evaluation.words import by_word, word_groups
+from whence.evaluation.words import word_groups
 from whence.explanation import Explanation
 from whence.methods.forward import Forward
 from whence.methods.inputs import read
@@ -103,7 +103,7 @@ class Texts(Subject):
         for part in self._batches():
             flat = explain(self.pipeline, [self.texts[n] for n in part], target="all", method=method)
             for k, n in enumerate(part):
-                every = [by_word(each, self._words[n]) for each in flat[k * classes : (k + 1) * classes]]
+                every = [each.by_word(self._words[n]) for each in flat[k * classes : (k + 1) * classes]]
                 by_class = np.array([each.relevance for each in every])  # (C, T)
                 scores = np.array(list(every[0].scores.values()))
                 chances = np.exp(scores - scores.max())
@@ -117,7 +117,7 @@ class Texts(Subject):
         classes = [int(self.of[n]) for n in rows]
         target = [Contrast(each, "rest") for each in classes] if against == "rest" else classes
         flat = explain(self.pipeline, [self.texts[n] for n in rows], target=target, method=method)
-        return [by_word(each, self._words[n]) for n, each in zip(rows, flat, strict=True)]
+        return [each.by_word(self._words[n]) for n, each in zip(rows, flat, strict=True)]
 
     def _batches(self) -> Iterator[list[int]]:
         """Texts of similar length, as many as are explained at once."""
