@@ -39,7 +39,9 @@ def evaluate(
     label: Annotated[str, typer.Option(help="The column of the labels: classes by name or number.")] = "label",
     method: Annotated[
         list[str] | None,
-        typer.Option(help="A method, also with settings: lrp, 'lrp(delta=1)'. May be given several times; all by default."),
+        typer.Option(
+            help="A method, also with settings: lrp, 'lrp(delta=1)', or all. May be given several times; all by default."
+        ),
     ] = None,
     target: Annotated[
         list[Against] | None, typer.Option(help="What is explained. May be given twice; the score by default.")
@@ -53,6 +55,7 @@ def evaluate(
     from whence.cli.loading import pipeline_of
     from whence.cli.progress import bars
     from whence.cli.settings import method_written
+    from whence.methods.registry import METHODS
     from whence.models.files import require_folder
     from whence.render.colour import one_line
     from whence.trust.choose import LIMIT, candidates
@@ -63,7 +66,8 @@ def evaluate(
         raise InputError("--sst and --data are both given; the texts come from one of them")
     require_folder(output, FILES.__contains__)
     pipeline = pipeline_of(model)
-    chosen: Any = [method_written(each) for each in method] if method else None
+    names = [each for given in method or [] for each in (METHODS if given == "all" else [given])]
+    chosen: Any = [method_written(each) for each in names] or None
     targets = [each.value for each in target or [Against.score]]
     if choose:
         chosen, targets = chosen or candidates(), targets if target else ["score", "rest"]

@@ -70,7 +70,7 @@ export class Answers {
       if (signal.aborted) return;
       this.hear.problem(error);
     }
-    this.hear.busy(false);
+    this.hear.busy(this.waiting !== null); // something newer may be about to be asked
   }
 
   #patiently(body, signal) {

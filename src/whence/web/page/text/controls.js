@@ -29,7 +29,7 @@ export function mountControls(store, models, predicted) {
   examples(store, models.examples);
   settings(store, models);
 
-  store.subscribe((state) => {
+  const paint = (state) => {
     const classes = classesOf(state.model);
     fill(byId("target"), [["predicted", "the predicted class"], ["all", "all classes"], ...classes.map((name) => [name, name])]);
     fill(byId("versus"), [["", "on its own"], ["rest", "versus the rest"], ...classes.map((name) => [name, `versus ${name}`])]);
@@ -43,7 +43,9 @@ export function mountControls(store, models, predicted) {
     const explained = state.target === "predicted" ? predicted() : state.target;
     for (const option of byId("versus").options) option.disabled = option.value !== "" && option.value === explained;
     byId("settings").hidden = state.method !== "lrp";
-  });
+  };
+  store.subscribe(paint);
+  return () => paint(store.state); // for an answer, which may predict another class
 }
 
 /** Another class to compare with. The predicted class then stays the target: it might become the other one. */

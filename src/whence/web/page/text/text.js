@@ -20,6 +20,8 @@ let answers;
 let picture;
 /** @type {DeletionCurve} */
 let curve;
+/** @type {() => void} */
+let paintControls;
 let context;
 /** @type {import("./answers.js").View|null} */
 let view = null;
@@ -35,7 +37,7 @@ export function mount(_panel, given) {
   const exported = mountExports(context.models, () => view, context.toast);
   picture = new Picture(context.models, store, { toggle, replace, exported });
   curve = new DeletionCurve(store, problem, (model) => unitOf(context.models, model));
-  mountControls(store, context.models, () => view?.main.predicted);
+  paintControls = mountControls(store, context.models, () => view?.main.predicted);
   listen();
   store.subscribe(changed);
 }
@@ -108,6 +110,7 @@ function needsAnswer(now, old) {
 function arrived(found) {
   view = found;
   isFromLink = false;
+  paintControls();
   picture.paint(view);
   curve.paint(view, true);
   const sentence = byId("verdict").textContent;
