@@ -10,7 +10,7 @@ from whence.experiments.toy import faithfulness, trained
 
 @pytest.mark.parametrize("task", ["add", "subtract"])
 def test_lrp_finds_the_numbers(task: Task) -> None:
-    models = trained(task, 3)
+    models = trained(task, 2, steps=1000)
     found = faithfulness(models, task, LRP())
     sign = 1 if task == "add" else -1
     assert found.first >= 0.95

@@ -32,7 +32,7 @@ def test_how_time_and_memory_grow() -> None:
 
 
 def test_the_whole_test_set(sst: Path) -> None:
-    whole: Any = whole_test_set(sst, repeats=2)
+    whole: Any = whole_test_set(sst, repeats=2, sampled=3)
     assert whole["sentences"] == 2210 and whole["lrp_over_forward"] > 0
 
 

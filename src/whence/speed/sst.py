@@ -20,8 +20,11 @@ from whence.speed.timing import interleaved, ratio
 from whence.threads import one_thread
 
 
-def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Value]:
-    """LRP with one relevance per word, and `explain`, on SST's test set, relative to the layer's packed forward pass."""
+def whole_test_set(directory: Path, *, repeats: int = 5, sampled: int = 100) -> dict[str, Value]:
+    """LRP with one relevance per word, and `explain`, on SST's test set, relative to the layer's packed forward pass.
+
+    The tests' NumPy oracle is timed on about `sampled` of the sentences.
+    """
     pipeline = load_any("sst-bilstm")
     module = pipeline.module
     assert isinstance(module, RecurrentClassifier)
@@ -45,7 +48,7 @@ def whole_test_set(directory: Path, *, repeats: int = 5) -> dict[str, Value]:
         rows = [
             inputs[n, :length] for inputs, lengths in embedded for n, length in enumerate(cast(list[int], lengths.tolist()))
         ]
-        some = rows[:: max(1, len(rows) // 100)]
+        some = rows[:: max(1, len(rows) // sampled)]
         oracle = oracle_seconds(module.encoder, module.head.weight, some)
     found: dict[str, Value] = {"sentences": len(texts)}
     found |= ratio("lrp_over_forward", times, "lrp", "forward") | ratio("explain_over_forward", times, "explain", "forward")
