@@ -92,7 +92,7 @@ def randomised(subject: Subject, *, seed: int) -> Iterator[tuple[str, Subject]]:
     Every weight is drawn from a normal distribution with the mean and the deviation of its tensor, so that sizes stay as they
     were. The layer of the inputs themselves, an nn.Embedding, is left as it is.
     """
-    module = copy.deepcopy(subject.module)
+    module = _copied(subject.module)
     generator = torch.Generator().manual_seed(seed)
     layers = [
         (name, layer)
@@ -104,7 +104,16 @@ def randomised(subject: Subject, *, seed: int) -> Iterator[tuple[str, Subject]]:
             for weight in layer.parameters(recurse=False):
                 drawn = torch.randn(weight.shape, generator=generator).to(weight)
                 weight.copy_(drawn * (float(weight.std(correction=0)) or 1.0) + weight.mean())
-        yield name or "the model", subject.with_module(copy.deepcopy(module))
+        yield name or "the model", subject.with_module(_copied(module))
+
+
+def _copied(module: nn.Module) -> nn.Module:
+    """A copy of a model; the weights of its recurrent layers lie in one piece, as cuDNN wants them."""
+    found = copy.deepcopy(module)
+    for _, layer in named_layers(found):
+        if isinstance(layer, nn.RNNBase):
+            layer.flatten_parameters()
+    return found
 
 
 class Minus(nn.Module):
@@ -139,7 +148,7 @@ def shifted(subject: Subject, *, seed: int) -> Subject:
         amount = torch.randn(x.shape[-1], generator=generator).to(x) * x.std(correction=0)
         module = After(Minus(amount), subject.model)
         return replace(subject, model=module, inputs=x + amount, baseline=subject.baseline + amount)
-    module = copy.deepcopy(subject.module)
+    module = _copied(subject.module)
     name, layer = _embedding(module)
     amount = torch.randn(layer.embedding_dim, generator=generator).to(layer.weight) * layer.weight.detach().std()
     with torch.no_grad():
@@ -158,7 +167,7 @@ def noisy(subject: Subject, *, seed: int) -> Subject:
 
     if isinstance(subject, Tensors) and subject.inputs.is_floating_point():
         return replace(subject, inputs=subject.inputs + noise(subject.inputs))
-    module = copy.deepcopy(subject.module)
+    module = _copied(subject.module)
     _, layer = _embedding(module)
     with torch.no_grad():
         layer.weight.add_(noise(layer.weight))
@@ -178,7 +187,7 @@ def permuted_labels(subject: Subject, *, seed: int) -> tuple[nn.Module | None, f
     some = subject.some(rows)
     assert some.labels is not None
     labels = generator.permutation(some.labels)
-    model = copy.deepcopy(some.module)
+    model = _copied(some.module)
     if not any(weight.requires_grad for weight in model.parameters()):
         model.requires_grad_(True)
     trained = some.with_module(model)
