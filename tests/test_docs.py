@@ -50,7 +50,11 @@ def test_the_table_of_models_is_what_running_it_gives() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    re.findall(r"^whence (?!train|data|paper|serve|evaluate --suite).*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE),
+    re.findall(
+        r"^whence (?!train|data|paper|serve|evaluate --suite).*$",
+        (ROOT / "README.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    ),
 )
 def test_commands_run(command: str, tmp_path: Path) -> None:
     (tmp_path / "reviews.txt").write_text("a fine film\n", encoding="utf-8")

@@ -33,8 +33,9 @@ class Entered(NamedTuple):
 
 def texts_of(pipeline: Pipeline, texts: Sequence[object], labels: Sequence[object] | None, *, of: Of | None) -> Entered:
     """Texts with their labels; a text that is none, or that has no word, is left out."""
-    if isinstance(texts, (str, bytes)) or not isinstance(texts, Sequence):
+    if isinstance(texts, (str, bytes)) or not (isinstance(texts, Sequence) or hasattr(texts, "tolist")):
         raise InputError(f"texts is a {type(texts).__name__}; give a list of texts")
+    texts, labels = _listed(texts), None if labels is None else _listed(labels)
     _require_as_many(labels, len(texts), "texts")
     reasons: Counter[str] = Counter()
     rows: list[int] = []
