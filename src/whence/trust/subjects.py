@@ -70,6 +70,31 @@ def tensors_of(
     kind: Kind | None,
 ) -> Entered:
     """Samples in a tensor, with their labels."""
+    given = _required(inputs, units, kind)
+    module, x = (model.module, _standardised(model, given)) if isinstance(model, SeriesModel) else (model, given)
+    _require_as_many(labels, len(x), "samples")
+    rows, reasons = _finite(x)
+    reference, sizes = _baseline(baseline, x), _sizes(lengths, x)
+    made = Tensors(
+        name=model.name if isinstance(model, SeriesModel) else type(module).__name__,
+        of=np.zeros(len(rows), dtype=np.int64),
+        labels=None,
+        has_classes=False,
+        model=module,
+        inputs=x[rows],
+        units=units,
+        sizes=None if sizes is None else sizes[rows],
+        baseline=reference if len(reference) == 1 else reference[rows],
+        call=call,
+        batch_axis=1 if is_time_first(module) and x.dim() > 2 else 0,
+        is_single=False,
+    )
+    known = None if labels is None else [(n, _listed(labels)[n]) for n in rows]
+    return _usable(_labelled(made, known, "numbers" if isinstance(model, SeriesModel) else kind), rows, reasons, of)
+
+
+def _required(inputs: object, units: Units, kind: Kind | None) -> Tensor:
+    """The samples, if they are a tensor whose units can be taken away."""
     if units not in ("steps", "features"):
         raise InputError(f'units is {units!r}; steps or features are taken away: give "steps" or "features"')
     if kind not in (None, "classes", "numbers"):
@@ -79,45 +104,40 @@ def tensors_of(
         raise InputError(f"the samples are {given}; give a tensor (samples, steps, features), or token ids (samples, steps)")
     if not inputs.is_floating_point() and units == "features":
         raise InputError("token ids have no features; leave out units=")
-    module, x = (model.module, _standardised(model, inputs)) if isinstance(model, SeriesModel) else (model, inputs)
-    _require_as_many(labels, len(x), "samples")
-    given = None if labels is None else _listed(labels)
-    sizes = None if lengths is None else np.asarray(lengths, dtype=np.int64)
-    if sizes is not None and (sizes.shape != (len(x),) or sizes.min(initial=1) < 1 or sizes.max(initial=1) > x.shape[1]):
+    return inputs
+
+
+def _sizes(lengths: Sequence[int] | Tensor | None, x: Tensor) -> NDArray[np.int64] | None:
+    """The number of steps of each sample, if they are given."""
+    if lengths is None:
+        return None
+    found = np.asarray(lengths, dtype=np.int64)
+    if found.shape != (len(x),) or found.min(initial=1) < 1 or found.max(initial=1) > x.shape[1]:
         raise InputError(f"lengths must be one number from 1 to {x.shape[1]} for each of {len(x)} samples")
-    is_number = kind == "numbers" or isinstance(model, SeriesModel) or (kind is None and _has_fractions(given))
-    x, rows, reasons = _finite(x)
-    sizes, given = None if sizes is None else sizes[rows], None if given is None else [given[n] for n in rows]
-    axis = 1 if is_time_first(module) and x.dim() > 2 else 0
-    made = Tensors(
-        name=model.name if isinstance(model, SeriesModel) else type(module).__name__,
-        of=np.zeros(len(x), dtype=np.int64),
-        labels=None,
-        has_classes=False,
-        model=module,
-        inputs=x,
-        units=units,
-        sizes=sizes,
-        baseline=_baseline(baseline, x),
-        call=call,
-        batch_axis=axis,
-        is_single=False,
-    )
-    outputs = _width(made) if len(x) else 1
-    has_classes = not is_number and (outputs > 1 or (given is not None and set(given) <= {0, 1}) or kind == "classes")
+    return found
+
+
+def _labelled(subject: Tensors, labels: Sequence[tuple[int, object]] | None, kind: Kind | None) -> Tensors:
+    """The subject with its labels (each with the number of its sample), as classes if outputs and labels can be."""
+    if not len(subject):
+        return subject
+    values = None if labels is None else [label for _, label in labels]
+    outputs = _width(subject)
+    is_number = kind == "numbers" or (kind is None and _has_fractions(values))
+    are_two = values is not None and all(isinstance(each, (int, float)) and each in (0, 1) for each in values)
+    has_classes = not is_number and (outputs > 1 or are_two or kind == "classes")
     known = None
-    if has_classes and given is not None:
-        known = np.array([_class_number(each, max(outputs, 2), n) for n, each in enumerate(given)], dtype=np.int64)
-    made = replace(made, has_classes=has_classes, labels=known, is_single=outputs == 1)
-    return _usable(made, rows, reasons, of)
+    if has_classes and labels is not None:
+        known = np.array([_class_number(label, max(outputs, 2), n) for n, label in labels], dtype=np.int64)
+    return replace(subject, has_classes=has_classes, labels=known, is_single=outputs == 1)
 
 
-def _finite(x: Tensor) -> tuple[Tensor, list[int], Counter[str]]:
-    """The samples whose numbers are all finite."""
+def _finite(x: Tensor) -> tuple[list[int], Counter[str]]:
+    """The samples whose numbers are all finite, and why others are left out."""
     if not x.is_floating_point() or bool(x.isfinite().all()):
-        return x, list(range(len(x))), Counter()
+        return list(range(len(x))), Counter()
     rows = cast(list[int], x.flatten(1).isfinite().all(1).nonzero()[:, 0].tolist())
-    return x[rows], rows, Counter({"its numbers are not finite": len(x) - len(rows)})
+    return rows, Counter({"its numbers are not finite": len(x) - len(rows)})
 
 
 def _usable(subject: Subject, rows: list[int], reasons: Counter[str], of: Of | None) -> Entered:
