@@ -112,8 +112,9 @@ def _truth(tasks: Plain) -> list[str]:
     if not tasks:
         return []
     names = list(next(iter(tasks.values()))["methods"])
-    rows = [["ground truth", *names]] + [
-        [task, *(_outcome(found["methods"][name]) for name in names)] for task, found in tasks.items()
+    rows = [["ground truth", "chance", *names]] + [
+        [task, f"{found['methods'][names[0]]['chance']:.2f}", *(_outcome(found["methods"][name]) for name in names)]
+        for task, found in tasks.items()
     ]
     failed = [
         f"{name} fails {task}: {each['reason']}"
