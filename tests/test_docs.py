@@ -58,7 +58,7 @@ def test_the_table_of_models_is_what_running_it_gives() -> None:
 )
 def test_commands_run(command: str, tmp_path: Path) -> None:
     (tmp_path / "reviews.txt").write_text("a fine film\n", encoding="utf-8")
-    (tmp_path / "reviews.csv").write_text("review,stars\na fine film,positive\na dull one,negative\n", encoding="utf-8")
+    (tmp_path / "reviews.csv").write_text("review,sentiment\na fine film,positive\na dull one,negative\n", encoding="utf-8")
     arguments = shlex.split(command, comments=True)[1:]
     code = "from whence.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=tmp_path, check=False)

@@ -101,6 +101,8 @@ class Explanation:
         do not follow from those of its terms.
         """
         groups = word_groups(self.text, self.spans) if groups is None else groups
+        if [n for group in groups for n in group] != list(range(len(self.tokens))) or not all(groups):
+            raise InputError(f"groups must name the tokens 0 to {len(self.tokens) - 1} of all words, in order and without gaps")
         if all(len(group) == 1 for group in groups):
             return self
         spans = [word_span(self.text, self.spans[group[0]], self.spans[group[-1]]) for group in groups]

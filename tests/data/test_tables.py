@@ -47,6 +47,9 @@ def test_rows_are_read_as_written(tmp_path: Path, suffix: str) -> None:
         ("a.jsonl", b"[1, 2]\n", "line 1 is a list; every line is an object"),
         ("a.jsonl", b"[" * 100_000, "line 1 is not JSON"),
         ("a.parquet", b"PAR1", "is not a Parquet file that can be read"),
+        ("a.csv", b"label,text\npositive,good, not bad\n", "line 2 has more fields than the 2 columns; put quotes around"),
+        ("a.csv", b"text,label,text\na,b,c\n", "has 2 columns 'text'; give them different names"),
+        ("a.jsonl", b'\n{"review": 1}\n', "has no column 'text'"),
         ("a.xlsx", b"", "ends in '.xlsx'; a table is known by its suffix: .csv, .tsv"),
     ],
 )

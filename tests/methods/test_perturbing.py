@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -576,3 +577,33 @@ def test_steps_of_a_saturated_gate_are_not_padding() -> None:
     for method in (whence.Occlusion(), whence.Shapley(samples=4), whence.IntegratedGradients()):
         found = whence.relevance(Counter(), x, method=method, by_step=True).relevance[0]
         torch.testing.assert_close(found, x[0, :, 0] * share, atol=0.02, rtol=0, check_dtype=False)
+
+
+class Clamped(nn.Module):
+    """A sum that saturates: its last steps matter, though small changes of them alone do nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, dtype=torch.double))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.weight * x[..., 0]).sum(1).clamp(0, 1)
+
+
+@pytest.mark.parametrize("steps", [(1.0, -2.0, 3.0), (1.0, 1.0, 1.0), (-2.0, 3.0, -1.0), (2.0, 2.0, -1.0), (3.0, -1.0, -1.0)])
+def test_steps_of_a_saturated_score_are_not_padding(steps: tuple[float, ...]) -> None:
+    x, model = torch.tensor(steps, dtype=torch.double)[None, :, None], Clamped()
+    found = whence.relevance(model, x, method="occlusion", by_step=True).relevance[0]
+    for n in range(3):
+        other = x.clone()
+        other[0, n] = 0
+        assert float(found[n]) == pytest.approx(float((model(x) - model(other)).detach()))
+    shapley = whence.relevance(model, x, method=whence.Shapley(samples=600)).check()
+    exact = [0.0, 0.0, 0.0]
+    for order in permutations(range(3)):
+        there = torch.zeros_like(x)
+        for n in order:
+            before = float(model(there).detach())
+            there[0, n] = x[0, n]
+            exact[n] += (float(model(there).detach()) - before) / 6
+    assert shapley.relevance[0, :, 0].tolist() == pytest.approx(exact, abs=0.06)  # 600 orders

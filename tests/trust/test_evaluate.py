@@ -1,6 +1,7 @@
 """`whence.evaluate` on ordinary and on awkward data."""
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +13,9 @@ from torch import Tensor, nn
 import whence
 from tests.trust.subjects import Forecaster, bag, reviews
 from whence.errors import DataError, InputError, ModelError, TargetError
+from whence.methods.forward import Forward
+from whence.methods.method import Method, Question
+from whence.result import Result
 from whence.trust.evaluation import Evaluation
 from whence.trust.subject import Subject
 
@@ -113,8 +117,9 @@ def test_three_texts_say_too_little() -> None:
     """An interval of three texts that holds 0 is said to, not passed over."""
     found = whence.evaluate(bag(), ["a b c d", "b a d c", "e f g"], [0, 1, 2], methods={"alike": whence.Random(seed=3)})
     assert list(found.results["methods"]) == ["random"]
-    found = whence.evaluate(bag(), ["a b c d", "b a d c", "e f g"], [0, 1, 2], methods=["sa"])
-    assert any("3 samples" in flag["sentence"] for flag in found.results["methods"]["sa"]["flags"])
+    found = whence.evaluate(bag(), ["a b c d", "b a d c", "e f g"], [0, 1, 2], methods=["sa", "gi"], choose=True)
+    assert "3 samples are too few for a verdict" in found.results["methods"]["sa"]["flags"][-1]["sentence"]
+    assert found.recommended is not None and found.recommended.name is None
 
 
 def test_ties_are_in_the_order_of_the_text() -> None:
@@ -245,7 +250,9 @@ def test_series_without_steps_or_features(units: Any, *, batch_first: bool) -> N
         suite=["faithfulness", "sanity"],
     )
     assert found.relevance["lrp"][0].shape == (9 if units == "steps" else 3,)
-    assert found.results["methods"]["occlusion"]["flags"] == [] or units == "features"
+    occlusion = found.results["methods"]["occlusion"]
+    assert occlusion["flags"] == [] if units == "steps" else "it judges whole steps" in occlusion["error"]
+    assert {"weights", "shift", "noise", "labels"} == set(found.results["sanity"]["methods"]["lrp"])
 
 
 def test_occlusion_of_steps_is_what_deleting_one_does() -> None:
@@ -333,3 +340,160 @@ def test_a_recommendation_says_what_it_rests_on() -> None:
     none = whence.evaluate(bag(), ["a b", "c"], [0, 1], methods={"nothing": "sa"}, choose=True)
     assert none.recommended is not None and none.recommended.name is None
     assert "No method can be recommended" in str(none)
+
+
+class Logit(nn.Module):
+    """One score per sample: the sum of its numbers, or its sigmoid."""
+
+    def __init__(self, *, sigmoid: bool) -> None:
+        super().__init__()
+        self.weight, self.is_sigmoid = nn.Parameter(torch.ones(1).double()), sigmoid
+
+    def forward(self, x: Tensor) -> Tensor:
+        score = self.weight * x.sum((1, 2))
+        return score.sigmoid() if self.is_sigmoid else score
+
+
+@pytest.mark.parametrize("sigmoid", [True, False])
+def test_one_number_is_a_probability_where_the_model_ends_in_a_sigmoid(*, sigmoid: bool) -> None:
+    """Scores between 0 and 1 are still scores, whatever else is in their batch."""
+    x = torch.tensor([[[0.3], [0.2]], [[0.4], [0.3]]]).double()
+    subject = subject_of(whence.evaluate(Logit(sigmoid=sigmoid), x, [1, 1], methods=["gi"]))
+    assert subject.whole().value.tolist() == pytest.approx([1 / (1 + np.exp(-0.5)), 1 / (1 + np.exp(-0.7))])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+def test_probabilities_are_known_in_every_precision(dtype: torch.dtype) -> None:
+    class Softmax(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.head = nn.Linear(3, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(x.sum(1)).softmax(-1)
+
+    model, x = Softmax().to(dtype), torch.randn(5, 6, 3, generator=torch.Generator().manual_seed(1)).to(dtype)
+    found = subject_of(whence.evaluate(model, x, [0, 1, 2, 3, 0], methods=["gi"])).whole().value
+    assert found == pytest.approx(model(x)[range(5), [0, 1, 2, 3, 0]].detach().double().numpy(), rel=2e-3)
+
+
+def test_both_targets_of_a_pipeline_that_ends_in_softmax() -> None:
+    class Ending(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bag = bag().module
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.bag(ids).softmax(-1)
+
+    pipeline = whence.Pipeline(Ending(), bag().tokenizer, bag().vocabulary, bag().classes)
+    both = whence.evaluate(pipeline, ["a b c d", "e f g"], [0, 1], methods=["occlusion"], targets=["score", "rest"])
+    alone = whence.evaluate(pipeline, ["a b c d", "e f g"], [0, 1], methods=["occlusion"], targets=["rest"])
+    for one, other in zip(both.relevance["occlusion:rest"], alone.relevance["occlusion:rest"], strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+def test_curves_are_about_the_class_that_is_explained() -> None:
+    """With of="predicted" every sample starts right, whatever its label."""
+    found = whence.evaluate(bag(), ["a b c d e", "f g h i"], [0, 1], methods=["gi"], of="predicted")
+    assert found.results["methods"]["gi"]["deletion"]["texts"] == {"correct": 2, "wrong": 0}
+    assert found.results["methods"]["gi"]["deletion"]["correct"][0] == 1
+
+
+def test_classes_whose_names_are_numbers() -> None:
+    pipeline = whence.Pipeline(bag().module, bag().tokenizer, bag().vocabulary, ("1", "2", "3"))
+    for labels in (["1", "3"], [1, 3], np.array([1.0, 3.0]), torch.tensor([[1], [3]])):
+        known = subject_of(whence.evaluate(pipeline, ["a b", "c d"], cast(Any, labels), methods=["gi"])).labels
+        assert known is not None and known.tolist() == [0, 2]
+
+
+def test_a_model_that_gives_nan_without_some_steps(tmp_path: Path) -> None:
+    class Normed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.head = nn.Linear(3, 2).double()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(x.sum(1) / x.norm(dim=(1, 2))[:, None])  # NaN where all steps are gone
+
+    x = torch.randn(12, 6, 3, generator=torch.Generator().manual_seed(0)).double()
+    found = whence.evaluate(Normed(), x, [0, 1] * 6, methods=["gi"], choose=True)
+    assert "not finite without some units" in found.results["methods"]["gi"]["flags"][0]["sentence"]
+    found.save(tmp_path / "out")
+
+
+class Batched(nn.Module):
+    """Batch normalisation cannot be trained on one sample."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.head = nn.BatchNorm1d(3), nn.Linear(3, 2)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        return self.head(self.norm(x.sum(1) / lengths[:, None]))
+
+
+def test_models_that_sanity_checks_cannot_change_stop_nothing() -> None:
+    x = torch.randn(33, 4, 3, generator=torch.Generator().manual_seed(0))
+    found = whence.evaluate(Batched(), x, [0, 1, 1] * 11, methods=["gi"], lengths=[4] * 33, suite=["faithfulness", "sanity"])
+    assert "aopc" in found.results["methods"]["gi"] and found.results["sanity"]["permuted_accuracy"] is None
+    tables = nn.Sequential(nn.EmbeddingBag(9, 4), nn.Linear(4, 2))
+    found = whence.evaluate(tables, torch.randint(9, (10, 5)), [0, 1] * 5, methods=["gi"], suite=["faithfulness", "sanity"])
+    assert "gi" in found.results["methods"]
+
+
+def test_four_axes() -> None:
+    class Images(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(x.mean((1, 2)))
+
+    found = whence.evaluate(Images(), torch.randn(4, 5, 2, 3), [0, 1, 0, 1], methods=["gi"])
+    assert found.relevance["gi"][0].shape == (5,)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: whence.evaluate(Forecaster(), X, [0, 1, float("nan")]), "the label of sample 3 is nan; labels are classes"),
+        (lambda: whence.evaluate(Forecaster(), X, [0, 1, None]), "the label of sample 3 is None; labels are classes"),
+        (lambda: whence.evaluate(Forecaster(), X, lengths=cast(Any, [2.7, 1, 1])), "lengths must be one number from 1 to 4"),
+        (lambda: whence.evaluate(Forecaster(), X, baseline="mean"), "baseline is 'mean'; give \"zero\", a number or a tensor"),
+        (lambda: whence.evaluate(Forecaster(), X, seed=-1), "seed is -1; give a whole number from 0"),
+        (lambda: whence.evaluate(bag(), ["a"], methods={"random": whence.LRP()}), "a method is called 'random'"),
+        (lambda: whence.evaluate(bag(), ["a"], methods={"a\nb": "gi"}), "give it a name of its own"),
+        (lambda: whence.evaluate(bag(), ["a"], methods=cast(Any, 5)), "methods is a int; give a list"),
+        (lambda: whence.evaluate(bag(), ["a"], targets=cast(Any, "rest")), "targets is 'rest'; give a list"),
+        (lambda: whence.evaluate(bag().module, torch.ones(2, 3).long(), baseline=1.0), "token ids are set to zero"),
+    ],
+)
+def test_wrong_values_are_refused_in_a_sentence(call: Any, message: str) -> None:
+    with pytest.raises((InputError, DataError), match=message):
+        call()
+
+
+X = torch.ones(3, 4, 3).double()
+
+
+def test_a_method_or_model_of_the_users_that_raises_stops_nothing() -> None:
+    @dataclass(frozen=True)
+    class Raising(Method):
+        name = "raising"
+        label = "raising"
+
+        def relevance(self, forward: Forward, question: Question) -> Result:
+            raise ValueError("I am broken\nbadly")
+
+    found = whence.evaluate(bag(), ["a b c", "d e"], [0, 1], methods={"mine": Raising(), "gi": "gi"})
+    assert found.results["methods"]["mine"]["error"] == "ValueError: I am broken"
+    assert "aopc" in found.results["methods"]["gi"]
+
+
+def test_escapes_in_names_do_nothing_to_the_terminal() -> None:
+    pipeline = replace(bag(), name="\x1b]0;taken\x07")
+    assert "\x1b" not in str(whence.evaluate(pipeline, ["a b", "c"], [0, 1], methods=["gi"]))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.oracle import faithfulness as oracle
 from tests.trust.subjects import bag
 from whence.trust.bounds import bounds
-from whence.trust.contestants import borrowed
+from whence.trust.contestants import borrowed, partners
 from whence.trust.measures import gini, row_of, similarity
 from whence.trust.removal import masks, plan, readings
 from whence.trust.subjects import texts_of
@@ -91,9 +91,11 @@ def test_the_search_finds_the_best_and_the_worst_order() -> None:
     assert highest[0] == pytest.approx(max(every), abs=1e-12) and lowest[0] == pytest.approx(min(every), abs=1e-12)
 
 
-def test_relevance_is_borrowed_from_a_neighbour_in_length() -> None:
-    lengths = [4, 2, 9, 5, 3]
-    own = [np.full(length, float(length)) for length in lengths]
-    found = borrowed(own, lengths)
-    assert [len(each) for each in found] == lengths
-    assert all(each[0] != own[n][0] for n, each in enumerate(found))
+def test_relevance_is_borrowed_from_a_neighbour_in_length_with_other_words() -> None:
+    texts = [tuple("abcd"), tuple("ab"), tuple("abcdefghi"), tuple("abcd"), tuple("abc")]
+    subject = texts_of(bag(), texts, None, of=None).subject
+    others = partners(subject)
+    assert all(texts[other] != texts[n] for n, other in enumerate(others))
+    found = borrowed([np.full(len(text), float(n)) for n, text in enumerate(texts)], others)
+    assert [len(each) for each in found] == [4, 2, 9, 4, 3] and [each[0] for each in found] == others
+    assert partners(texts_of(bag(), [tuple("ab")] * 3, None, of=None).subject) == [0, 1, 2]  # there is no other

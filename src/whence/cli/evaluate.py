@@ -49,7 +49,7 @@ def evaluate(
     suite: Annotated[Suite, typer.Option(help="What is measured.")] = Suite.faithfulness,
     choose: Annotated[bool, typer.Option("--choose", help="Compare methods, targets and settings, and recommend one.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="That many texts, drawn at random.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn at random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of everything that is drawn at random.")] = 0,
 ) -> None:
     """Measure how well methods explain a model, on labelled texts: what does it do without the words they point to?"""
     from whence.cli.loading import pipeline_of
@@ -58,7 +58,7 @@ def evaluate(
     from whence.methods.registry import METHODS
     from whence.models.files import require_folder
     from whence.render.colour import one_line
-    from whence.trust.choose import LIMIT, candidates
+    from whence.trust.choose import LIMIT
     from whence.trust.evaluate import evaluate as evaluate_methods
     from whence.trust.evaluation import FILES
 
@@ -68,10 +68,8 @@ def evaluate(
     pipeline = pipeline_of(model)
     names = [each for given in method or [] for each in (METHODS if given == "all" else [given])]
     chosen: Any = [method_written(each) for each in names] or None
-    targets = [each.value for each in target or [Against.score]]
-    if choose:
-        chosen, targets = chosen or candidates(), targets if target else ["score", "rest"]
-        limit = limit or LIMIT
+    targets = [each.value for each in target] if target else None
+    limit = LIMIT if choose and limit is None else limit
     texts, labels = ([], []) if suite is Suite.ground_truth else _samples(pipeline, sst, data, text, label)
     with bars() as progress:
         found = evaluate_methods(

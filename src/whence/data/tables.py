@@ -40,6 +40,8 @@ def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, 
 
 def _require(path: Path, known: Sequence[str], columns: Sequence[str]) -> None:
     for column in columns:
+        if known.count(column) > 1:
+            raise DataError(f"{path} has {known.count(column)} columns {column!r}; give them different names")
         if column not in known:
             shown = ", ".join(map(repr, known[:20])) or "none"
             raise DataError(f"{path} has no column {column!r}; its columns are {shown}")
@@ -51,12 +53,18 @@ def _separated(path: Path, file: TextIO, columns: Sequence[str], delimiter: str)
     try:
         _require(path, list(reader.fieldnames or []), columns)
         for number, row in enumerate(reader, start=1):
+            if None in row:
+                raise DataError(
+                    f"{path}, line {reader.line_num} has more fields than the {len(reader.fieldnames or [])} columns; put "
+                    "quotes around a text with a comma"
+                )
             yield number, tuple(row[column] for column in columns)
     except csv.Error as error:
         raise DataError(f"{path}, after line {reader.line_num}: {error}; is every quote closed?") from None
 
 
 def _json_lines(path: Path, file: TextIO, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    is_first = True
     for number, line in enumerate(file, start=1):
         if not line.strip():
             continue
@@ -67,8 +75,9 @@ def _json_lines(path: Path, file: TextIO, columns: Sequence[str]) -> Iterator[tu
         if not isinstance(row, Mapping):
             raise DataError(f'{path}, line {number} is a {type(row).__name__}; every line is an object such as {{"text": …}}')
         named = cast(Mapping[str, Any], row)
-        if number == 1:
+        if is_first:
             _require(path, list(named), columns)
+        is_first = False
         yield number, tuple(named.get(column) for column in columns)
 
 

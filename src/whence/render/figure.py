@@ -88,7 +88,8 @@ def curves(panels: Mapping[str, Sequence[Curve]], *, colours: Mapping[str, str],
         axes.set_title(title, fontsize=11)
         axes.set_xlabel(x)
         axes.set_xticks(range(max(len(curve.y) for curve in panel)))
-        axes.set_ylim(bottom=0)
+        if min(float(np.min(curve.y)) for curve in panel) >= 0:
+            axes.set_ylim(bottom=0)
         axes.set_ylabel(y)
         _plain(axes)
     figure.legend(

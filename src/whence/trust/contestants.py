@@ -28,10 +28,12 @@ def contestants(
     methods: Mapping[str, Method | str] | Sequence[Method | str] | str | None, targets: Sequence[str]
 ) -> list[Contestant]:
     """All methods with all targets; random relevance is left out, being the control of every evaluation."""
-    wrong = [each for each in targets if each not in ("score", "rest")]
-    if wrong or not targets or isinstance(targets, str):
+    if not isinstance(targets, Sequence) or isinstance(targets, str) or not {*targets} or {*targets} - {"score", "rest"}:
         raise InputError(f'targets is {targets!r}; give a list of "score" and "rest"')
     named = _named(methods)
+    taken = [name for name, method in named.items() if not _is_free(name, method)]
+    if taken:
+        raise InputError(f"a method is called {taken[0]!r}; give it a name of its own, of printable characters")
     if not named and methods is not None and len(methods) == 0:
         raise InputError("methods is empty; give methods, such as methods=[whence.LRP(), 'gi'], or leave it out for all")
     return [
@@ -46,10 +48,17 @@ def _named(methods: Mapping[str, Method | str] | Sequence[Method | str] | str | 
     """Methods by name; a name that would occur twice also has the settings."""
     if isinstance(methods, Mapping):
         return {name: method_of(method) for name, method in methods.items()}
+    if methods is not None and not isinstance(methods, (str, Method, Sequence)):
+        raise InputError(f"methods is a {type(methods).__name__}; give a list of methods or of their names")
     given = list(METHODS) if methods is None else [methods] if isinstance(methods, (str, Method)) else list(methods)
     found = list(dict.fromkeys(method_of(each) for each in given))
     counts = Counter(each.name for each in found)
     return {each.name if counts[each.name] == 1 else label_of(each): each for each in found}
+
+
+def _is_free(name: object, method: Method) -> bool:
+    """Whether a method may have this name; "random" is that of the control."""
+    return isinstance(name, str) and name.isprintable() and bool(name) and (name != RANDOM or isinstance(method, Random))
 
 
 def label_of(method: Method) -> str:
@@ -68,22 +77,30 @@ def random_relevance(lengths: Sequence[int], *, run: int, seed: int) -> list[Num
     return [generator.standard_normal(length) for length in lengths]
 
 
-def borrowed(relevance: Sequence[Numbers], lengths: Sequence[int]) -> list[Numbers]:
-    """For every sample, the relevance of another sample of about the same length, stretched to its own.
+def borrowed(relevance: Sequence[Numbers], partners: Sequence[int]) -> list[Numbers]:
+    """For every sample, the relevance of its partner, stretched to its own length.
 
     What a method gains over this depends on the sample itself; the rest it owes to the positions of the units.
     """
-    order = sorted(range(len(lengths)), key=lambda n: lengths[n])
-    found: list[Numbers] = [np.empty(0)] * len(lengths)
-    for place, n in enumerate(order):
-        other = relevance[order[_neighbour(place, len(order))]]
-        found[n] = other[np.arange(lengths[n]) * len(other) // lengths[n]]
+    found: list[Numbers] = []
+    for own, partner in zip(relevance, partners, strict=True):
+        other = relevance[partner]
+        found.append(other[np.arange(len(own)) * len(other) // len(own)])
     return found
 
 
-def _neighbour(place: int, count: int) -> int:
-    """The other place of a pair of neighbours; the last of an odd number of places takes the one before it."""
-    return min(place ^ 1, count - 1) if place ^ 1 < count else max(place - 1, 0)
+def partners(subject: Subject) -> list[int]:
+    """For every sample, another one of about the same length and of other content; itself, if there is none."""
+    order = sorted(range(len(subject)), key=lambda n: int(subject.lengths[n]))
+    contents = [subject.content(n) for n in order]
+    found = list(range(len(subject)))
+    for place, n in enumerate(order):
+        near = sorted(range(max(0, place - NEAR), min(len(order), place + NEAR + 1)), key=lambda k: abs(k - (place ^ 1)))
+        found[n] = next((order[k] for k in near if contents[k] != contents[place]), n)
+    return found
+
+
+NEAR = 50  # places, in the order of length, among which a partner is looked for
 
 
 def chosen_rows(subject: Subject, most: int, *, seed: int, shortest: int = 1, longest: int | None = None) -> list[int]:

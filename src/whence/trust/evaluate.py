@@ -1,9 +1,11 @@
 """The public function `evaluate`: a model, samples and labels in; how far each method can be trusted out."""
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import torch
 from torch import Tensor, nn
 
 import whence
@@ -13,7 +15,7 @@ from whence.models.bundled import load
 from whence.models.pipeline import Pipeline
 from whence.models.series import SeriesModel
 from whence.threads import one_thread
-from whence.trust.choose import with_recommendation
+from whence.trust.choose import candidates, with_recommendation
 from whence.trust.contestants import RANDOM, Contestant, chosen_rows, contestants
 from whence.trust.evaluation import Evaluation
 from whence.trust.faithfulness import Faithfulness, Progress, Relevances, faithfulness, relevances
@@ -39,12 +41,12 @@ def evaluate(
     labels: Sequence[Any] | Tensor | None = None,
     *,
     methods: Mapping[str, Method | str] | Sequence[Method | str] | str | None = None,
-    targets: Sequence[str] = ("score",),
+    targets: Sequence[str] | None = None,
     suite: Suite | Sequence[Suite] = "faithfulness",
     of: Of | None = None,
     units: Units = "steps",
     lengths: Sequence[int] | Tensor | None = None,
-    baseline: object = 0.0,
+    baseline: object = None,
     call: Callable[[Any, Any], object] | None = None,
     kind: Kind | None = None,
     choose: bool = False,
@@ -55,23 +57,28 @@ def evaluate(
     """Measure how well methods explain a model: what happens without the words, steps or features that they point to?
 
     `model` and `samples`: a pipeline and texts, or any module and a tensor of its inputs, samples first. Of a tensor, `units`
-    ("steps" or "features") are taken away by setting them to `baseline`; `lengths` and `call` are those of `whence.relevance`.
+    ("steps" or "features") are taken away by setting them to `baseline`, zero by default; `lengths` and `call` are those of
+    `whence.relevance`.
 
     `labels`: the true classes. In each sample the score of its label is explained, of the predicted class without labels; `of`
     names another: "predicted", or a class or output. `kind="numbers"`: outputs are numbers, not scores of classes.
 
     `methods`: names or methods, or a dictionary of them; all by default. Random relevance is always measured beside them.
-    `targets`: "score", "rest" (the score against all others), or both. `suite`: "faithfulness", "sanity", "ground-truth", a
-    list of these, or "all"; "ground-truth" alone needs no samples. `choose`: also recommend a method. `limit`: that many
-    samples, drawn at random.
+    `targets`: "score" (the default), "rest" (the score against all others), or both. `suite`: "faithfulness", "sanity",
+    "ground-truth", a list of these, or "all"; "ground-truth" alone needs no samples. `choose`: also recommend a method; without
+    `methods`, other settings of LRP are tried too, and without `targets` both. `limit`: that many samples, drawn at random.
 
         evaluation = whence.evaluate("sst-bilstm", texts, labels, methods=["lrp", "gi"])
         print(evaluation)
         evaluation.save("evaluation")
     """
-    report, entered, parts = progress or _quiet, contestants(methods, targets), _parts(suite)
+    report, parts = progress or _quiet, _parts(suite)
+    methods = candidates() if choose and methods is None else methods
+    entered = contestants(methods, targets if targets is not None else ["score"])
     if choose and "faithfulness" not in parts:
         raise InputError('a method is recommended by how faithful it is; give suite="faithfulness" or "all"')
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise InputError(f"seed is {seed!r}; give a whole number from 0 to {2**32 - 1}")
     if parts == ["ground-truth"]:
         with one_thread():
             return Evaluation({**_head(str(getattr(model, "name", model))), **_truth(entered, report)}, tuple(entered))
@@ -80,16 +87,18 @@ def evaluate(
         limit,
         seed,
     )
+    if choose and targets is None and found.subject.has_classes:
+        entered = contestants(methods, ["score", "rest"])
     if not found.subject.has_classes and any(each.against == "rest" for each in entered):
         raise InputError('the model gives numbers, not scores of classes, so there is no "rest"; leave it out of targets')
-    with one_thread():
+    with one_thread(), torch.inference_mode(False), torch.enable_grad():
         measured = evaluated(found, entered, parts=parts, seed=seed, progress=report)
     return with_recommendation(measured) if choose else measured
 
 
 def _parts(suite: object) -> list[str]:
     """The suites that are wanted, in their order."""
-    given = [suite] if isinstance(suite, str) else list(cast(Sequence[object], suite))
+    given = [suite] if isinstance(suite, str) or not isinstance(suite, Sequence) else list(cast(Sequence[object], suite))
     wanted = list(SUITES) if "all" in given else given
     unknown = [each for each in wanted if each not in SUITES]
     if unknown or not wanted:
@@ -108,11 +117,11 @@ def _entered(model: object, samples: Any, labels: Any, *, of: Of | None, units: 
 
 
 def _limited(found: Entered, limit: int | None, seed: int) -> Entered:
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, Integral) or limit < 1):
         raise InputError(f"limit is {limit!r}; give a number of samples, at least 1")
     if limit is None or limit >= len(found.subject):
         return found
-    rows = chosen_rows(found.subject, limit, seed=seed)
+    rows = chosen_rows(found.subject, int(limit), seed=seed)
     return found._replace(subject=found.subject.some(rows), rows=[found.rows[n] for n in rows])
 
 
@@ -129,7 +138,7 @@ def evaluated(
         **_head(subject.name),
         "texts": len(subject),
         "left_out": found.left_out,
-        "accuracy": None if right is None else float(right.mean()),
+        "accuracy": _accuracy(subject),
         "seed": seed,
         "methods": {each.name: _method(each, right, given, faith, sane_found) for each in entered},
         "sanity": {} if sane_found is None else sane(sane_found),
@@ -167,9 +176,12 @@ def _sanity(subject: Subject, entered: Sequence[Contestant], given: Relevances, 
 
 
 def _is_right(subject: Subject) -> Rows | None:
-    if subject.labels is None:
-        return None
-    return subject.whole().predicted == subject.labels
+    """Whether the model predicts the class that is explained: with labels, whether it is right."""
+    return subject.whole().predicted == subject.of if subject.has_classes else None
+
+
+def _accuracy(subject: Subject) -> float | None:
+    return None if subject.labels is None else float((subject.whole().predicted == subject.labels).mean())
 
 
 def _method(each: Contestant, right: Rows | None, given: Relevances, faith: Faithfulness | None, sane: Sanity | None) -> Plain:

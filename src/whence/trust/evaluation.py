@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from whence.models.files import require_folder, write_folder
+from whence.render.colour import visible
 from whence.trust.contestants import Contestant
 from whence.trust.faithfulness import Faithfulness
 from whence.trust.results import Plain
@@ -36,8 +37,8 @@ class Evaluation:
 
     def __str__(self) -> str:
         advice = self.recommended.sentences if self.recommended else ()
-        table = [_text(self.table(), self.results)] if self.results["methods"] else []
-        return "\n".join([*table, *_truth(self.results["ground_truth"]), *advice])
+        table = [_text(self.table(), self.results), *_sane(self.results["sanity"])] if self.results["methods"] else []
+        return visible("\n".join([*table, *_truth(self.results["ground_truth"]), *advice]))
 
     def __repr__(self) -> str:
         return str(self)
@@ -52,19 +53,19 @@ class Evaluation:
 
 # The columns of the table: where its number is in the results of a method, and whether lower is better.
 COLUMNS: dict[str, tuple[tuple[str | int, ...], bool]] = {
+    "separation": (("separation", "value"), False),
+    "ms per text": (("seconds_per_text", "value"), True),
     "right @5": (("deletion", "correct", -1), True),
     "right area": (("deletion", "area", "correct", "value"), True),
     "wrong @5": (("deletion", "wrong", -1), False),
     "wrong area": (("deletion", "area", "wrong", "value"), False),
     "insertion": (("insertion", "area", "correct", "value"), False),
-    "separation": (("separation", "value"), False),
     "AOPC": (("aopc", "value"), False),
     "of possible": (("normalised_aopc", "value"), False),
     "comprehensiveness": (("comprehensiveness", "value"), False),
     "sufficiency": (("sufficiency", "value"), True),
     "log-odds": (("log_odds", "value"), False),
     "sparsity": (("sparsity", "value"), False),
-    "ms per text": (("seconds_per_text", "value"), True),
 }
 
 
@@ -103,8 +104,27 @@ def _text(rows: Sequence[Mapping[str, object]], results: Plain) -> str:
     ]
     notes = [f"{row['method']}: {row[what]}" for row in rows for what in ("error", "flags") if row[what]]
     left = ", ".join(f"{count} ({reason})" for reason, count in results["left_out"].items())
-    head = f"{results['model']}, {results['texts']} samples" + (f", left out: {left}" if left else "")
+    count = results["texts"]
+    head = f"{results['model']}, {count} sample{'' if count == 1 else 's'}" + (f", left out: {left}" if left else "")
     return "\n".join([head, *_aligned(cells), *notes])
+
+
+def _sane(found: Plain) -> list[str]:
+    """The similarity of relevance after every change of the model."""
+    if not found:
+        return []
+    head = ["similarity after", *(f"random {layer}" for layer in found["layers"]), "permuted labels", "shift", "noise"]
+    rows = [
+        [
+            name,
+            *(
+                _number(_at(each, ["value"]), "")
+                for each in (*own["weights"], *(own.get(k) for k in ("labels", "shift", "noise")))
+            ),
+        ]
+        for name, own in found["methods"].items()
+    ]
+    return _aligned([head, *rows])
 
 
 def _truth(tasks: Plain) -> list[str]:

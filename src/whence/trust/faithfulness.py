@@ -7,9 +7,10 @@ from time import perf_counter
 import numpy as np
 
 from whence.errors import InputError, WhenceError
+from whence.interpreter.record.refusal import first_line
 from whence.methods.method import Method
 from whence.trust.bounds import LONGEST, bounds
-from whence.trust.contestants import RANDOM, RUNS, Contestant, borrowed, chosen_rows, random_relevance
+from whence.trust.contestants import RANDOM, RUNS, Contestant, borrowed, chosen_rows, partners, random_relevance
 from whence.trust.measures import Measured, Row, mean_row, measured, row_of
 from whence.trust.removal import DELETIONS, Variants, masks, plan, readings
 from whence.trust.subject import Numbers, Reading, Subject
@@ -17,7 +18,6 @@ from whence.trust.subject import Numbers, Reading, Subject
 Progress = Callable[[str, int, int], None]  # gets a part of the work, how much of it is done, and how much there is
 SEARCHED = 100  # samples for which the best and the worst order are searched
 COMPARED = 500  # samples for which relevance is also borrowed from others
-STEPS = 50  # units from which on several are deleted at once, so that deletions still matter
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +64,9 @@ def relevances(subject: Subject, entered: Sequence[Contestant], *, progress: Pro
                 clock = _Clock(each.name, len(subject), progress)
                 found[each.name] = _required(subject.relevance(method, against=each.against, report=clock), subject)
                 seconds[each.name] = clock.seconds
-        except WhenceError as error:
-            errors |= {each.name: str(error) for each in own if each.name not in found}
+        except Exception as error:  # of a method, or a model, of the user's
+            told = str(error) if isinstance(error, WhenceError) else f"{type(error).__name__}: {first_line(error)}"
+            errors |= {each.name: told for each in own if each.name not in found}
     return Relevances(found, seconds, errors)
 
 
@@ -109,7 +110,7 @@ def _required(relevance: list[Numbers], subject: Subject) -> list[Numbers]:
 
 def faithfulness(subject: Subject, relevance: Mapping[str, list[Numbers]], *, seed: int, progress: Progress) -> Faithfulness:
     """Measure all relevance, and random relevance beside it."""
-    runs = {f"{RANDOM} {run}": random_relevance(subject.lengths.tolist(), run=run, seed=seed) for run in range(RUNS)}
+    runs = {f"\0{run}": random_relevance(subject.lengths.tolist(), run=run, seed=seed) for run in range(RUNS)}
     rows = _rows(subject, {**relevance, **runs}, progress)
     found = {name: measured([row[name] for row in rows]) for name in relevance}
     found[RANDOM] = measured([mean_row([row[name] for name in runs]) for row in rows])
@@ -131,22 +132,17 @@ def _rows(subject: Subject, relevance: Mapping[str, list[Numbers]], progress: Pr
     found: list[dict[str, Row]] = []
 
     def wanted(n: int) -> Variants:
-        own = plan(subject.lengths[n], at_once=at_once(subject.lengths[n]))
+        own = plan(subject.lengths[n], at_once=subject.at_once(int(subject.lengths[n])))
         return {f"{name}\n{kind}": mask for name, each in relevance.items() for kind, mask in masks(each[n], own).items()}
 
     for n, said in _reported(readings(subject, wanted), "measure", len(subject), progress):
-        label = None if subject.labels is None else int(subject.labels[n])
+        label = int(subject.of[n]) if subject.has_classes else None
         by_method: dict[str, dict[str, Reading]] = {name: {} for name in relevance}
         for key, each in said.items():
             name, kind = key.split("\n")
             by_method[name][kind] = each
         found.append({name: row_of(own, relevance[name][n], label) for name, own in by_method.items()})
     return found
-
-
-def at_once(length: int) -> int:
-    """How many units one deletion takes away: one word of a text, a fiftieth of a long series."""
-    return max(1, length // STEPS) if length > 2 * STEPS else 1
 
 
 def _reported(
@@ -184,8 +180,8 @@ def _beyond_borrowed(
         return {}
     rows = chosen_rows(subject, COMPARED, seed=seed)
     some = subject.some(rows)
-    lengths = some.lengths.tolist()
-    theirs = {name: borrowed([each[n] for n in rows], lengths) for name, each in relevance.items()}
+    lengths, others = some.lengths.tolist(), partners(some)
+    theirs = {name: borrowed([each[n] for n in rows], others) for name, each in relevance.items()}
 
     def wanted(n: int) -> Variants:
         own = plan(lengths[n])
@@ -194,4 +190,5 @@ def _beyond_borrowed(
     aopc = np.empty((len(rows), len(theirs)))
     for n, said in _reported(readings(some, wanted), "borrowed relevance", len(rows), progress):
         aopc[n] = [float((each.value[0] - each.value).mean()) for each in said.values()]
-    return {name: found[name].aopc[rows] - aopc[:, k] for k, name in enumerate(theirs)}
+    has_partner = np.array([other != n for n, other in enumerate(others)])
+    return {name: (found[name].aopc[rows] - aopc[:, k])[has_partner] for k, name in enumerate(theirs)}

@@ -20,14 +20,17 @@ from whence.trust.disagreement import disagreements
 from whence.trust.evaluation import COLUMNS, Evaluation
 from whence.trust.results import Plain
 
+DISTINCT = [each for each in colour.SERIES if each != "#666666"]  # random relevance is grey
 DRAWN = 5  # methods in the figures of curves, beside random relevance
 
 
 def contents(found: Evaluation) -> dict[str, bytes]:
     """The files by name."""
     return {
-        "results.json": (json.dumps(found.results, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
-        "leaderboard.csv": leaderboard(found).encode(),
+        "results.json": (json.dumps(found.results, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(
+            errors="replace"
+        ),
+        "leaderboard.csv": visible(leaderboard(found)).encode(errors="replace"),
         "report.html": page(found).encode(errors="replace"),
     }
 
@@ -106,15 +109,17 @@ def _pictures(found: Evaluation) -> dict[str, str]:
 
     from whence.render import figure
 
-    methods = {name: each for name, each in found.results["methods"].items() if "separation" in each}
+    methods = {
+        name: each for name, each in found.results["methods"].items() if each.get("separation", {}).get("value") is not None
+    }
     if not methods:
         return {}
     order = [str(row["method"]) for row in found.table() if row["method"] in methods]
     drawn: dict[str, Figure] = {
         "separation": figure.intervals({name: _interval(methods[name]["separation"]) for name in order}, x="separation")
     }
-    chosen = [*[name for name in order if name != RANDOM][:DRAWN], RANDOM]
-    colours = dict(zip(chosen, [*colour.SERIES[: len(chosen) - 1], colour.NOTE], strict=True))
+    chosen = [*[name for name in order if name != RANDOM][:DRAWN], *[name for name in order if name == RANDOM]]
+    colours = dict(zip(chosen, DISTINCT, strict=False)) | {RANDOM: colour.NOTE}
     for kind in ("deletion", "insertion"):
         panels = {
             title.format(methods[chosen[0]][kind]["texts"][side]): [
@@ -158,7 +163,7 @@ def _samples(found: Evaluation) -> list[Sample]:
     fit = {
         each.name: found.relevance[each.name]
         for each in found.contestants
-        if each.name in found.relevance and each.method.is_signed and not found.results["methods"][each.name]["flags"]
+        if each.name in found.relevance and each.method.is_signed and not _is_doubtful(found, each.name)
         if each.against == found.contestants[0].against
     }
     if found.subject is None:
@@ -171,6 +176,10 @@ def _samples(found: Evaluation) -> list[Sample]:
         rows = {name: _words(names, relevance[each.row]) for name, relevance in fit.items()}
         made.append(Sample(found.rows[each.row] + 1, head, each.pair, each.pair_similarity, rows))
     return made
+
+
+def _is_doubtful(found: Evaluation, name: str) -> bool:
+    return any(flag["check"] != "few" for flag in found.results["methods"][name]["flags"])
 
 
 def _head(found: Evaluation, row: int, predicted: int) -> str:

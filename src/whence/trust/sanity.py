@@ -13,13 +13,17 @@ Similarity is Spearman's correlation of the units' relevance, in the mean over s
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from whence.errors import WhenceError
+from whence._batches import takes_lengths
 from whence.interpreter.record.layers import named_layers
 from whence.trust.contestants import Contestant
 from whence.trust.measures import similarity
@@ -54,33 +58,44 @@ def sanity(
 ) -> Sanity:
     """Compare the relevance of some samples, known for all, with that after every change of the model."""
     some = subject.some(rows)
-    changed: list[tuple[str, Subject]] = [(f"weights {name}", each) for name, each in randomised(some, seed=seed)]
-    layers = tuple(name.removeprefix("weights ") for name, _ in changed)
-    changed += [("shift", shifted(some, seed=seed)), ("noise", noisy(some, seed=seed))]
     permuted, accuracy = permuted_labels(subject, seed=seed)
-    if permuted is not None:
-        changed.append(("labels", some.with_module(permuted)))
+    changed = _changed(some, permuted, seed)
+    layers = tuple(what.removeprefix("weights ") for what in changed if what.startswith("weights "))
     found: dict[str, dict[str, Numbers]] = {}
     able = [each for each in entered if each.name in relevance]
     for done, each in enumerate(able):
         own = [relevance[each.name][n] for n in rows]
-        found[each.name] = {what: _similarities(own, other, each) for what, other in changed}
+        found[each.name] = {what: _similarities(own, other, each) for what, other in changed.items()}
         progress("sanity", done + 1, len(able))
     return Sanity(
         layers,
         {name: [own[f"weights {layer}"] for layer in layers] for name, own in found.items()},
         {name: own["labels"] for name, own in found.items() if "labels" in own},
-        {name: own["shift"] for name, own in found.items()},
-        {name: own["noise"] for name, own in found.items()},
+        {name: own["shift"] for name, own in found.items() if "shift" in own},
+        {name: own["noise"] for name, own in found.items() if "noise" in own},
         accuracy,
     )
+
+
+def _changed(subject: Subject, permuted: nn.Module | None, seed: int) -> dict[str, Subject]:
+    """The subject after every change that its model takes; a model may be impossible to copy, or to shift."""
+    found: dict[str, Subject] = {}
+    with suppress(Exception):  # of the user's model
+        found |= {f"weights {name}": each for name, each in randomised(subject, seed=seed)}
+    for what, change in (("shift", shifted), ("noise", noisy)):
+        with suppress(Exception):
+            if (made := change(subject, seed=seed)) is not None:
+                found[what] = made
+    if permuted is not None:
+        found["labels"] = subject.with_module(permuted)
+    return found
 
 
 def _similarities(before: list[Numbers], subject: Subject, each: Contestant) -> Numbers:
     """NaN where the method cannot explain the changed model."""
     try:
         after = subject.relevance(each.method, against=each.against)
-    except WhenceError:
+    except Exception:  # of a method, or a model, of the user's
         return np.full(len(before), np.nan)
     pairs = [(one, other) for one, other in zip(before, after, strict=True) if len(one) > 2]  # two units say too little
     return np.array([similarity(*pair) for pair in pairs])
@@ -128,28 +143,27 @@ class Minus(nn.Module):
         return x - self.amount
 
 
-class After(nn.Module):
-    """A model that reads its first argument through another module."""
+def shifted(subject: Subject, *, seed: int) -> Subject | None:
+    """The subject with its inputs, or the vectors of its tokens, moved by a constant that is taken away again.
 
-    def __init__(self, first: nn.Module, model: nn.Module) -> None:
-        super().__init__()
-        self.first, self.model = first, model
-
-    def forward(self, x: Tensor, *args: object, **kwargs: object) -> object:
-        """What the model says about the changed input."""
-        return self.model(self.first(x), *args, **kwargs)
-
-
-def shifted(subject: Subject, *, seed: int) -> Subject:
-    """The subject with its inputs, or the vectors of its tokens, moved by a constant that the model takes away again."""
+    None if the model cannot be called in this way.
+    """
     generator = torch.Generator().manual_seed(seed)
     if isinstance(subject, Tensors) and subject.inputs.is_floating_point():
-        x = subject.inputs
+        if subject.sizes is not None and subject.call is None and takes_lengths(subject.model):
+            return None
+        x, call = subject.inputs, subject.call or _called
         amount = torch.randn(x.shape[-1], generator=generator).to(x) * x.std(correction=0)
-        module = After(Minus(amount), subject.model)
-        return replace(subject, model=module, inputs=x + amount, baseline=subject.baseline + amount)
+        return replace(
+            subject,
+            inputs=x + amount,
+            baseline=subject.baseline + amount,
+            call=partial(_called_shifted, call=call, amount=amount),
+        )
     module = _copied(subject.module)
-    name, layer = _embedding(module)
+    if (found := _embedding(module)) is None:
+        return None
+    name, layer = found
     amount = torch.randn(layer.embedding_dim, generator=generator).to(layer.weight) * layer.weight.detach().std()
     with torch.no_grad():
         layer.weight.add_(amount)
@@ -158,8 +172,16 @@ def shifted(subject: Subject, *, seed: int) -> Subject:
     return subject.with_module(module)
 
 
-def noisy(subject: Subject, *, seed: int) -> Subject:
-    """The subject with a little noise on its inputs, or on the vectors of its tokens."""
+def _called(model: nn.Module, x: Tensor) -> object:
+    return model(x)
+
+
+def _called_shifted(model: nn.Module, x: Tensor, *, call: Callable[[Any, Any], object], amount: Tensor) -> object:
+    return call(model, x - amount)
+
+
+def noisy(subject: Subject, *, seed: int) -> Subject | None:
+    """The subject with a little noise on its inputs, or on the vectors of its tokens; None if these are not known."""
     generator = torch.Generator().manual_seed(seed)
 
     def noise(x: Tensor) -> Tensor:
@@ -168,14 +190,17 @@ def noisy(subject: Subject, *, seed: int) -> Subject:
     if isinstance(subject, Tensors) and subject.inputs.is_floating_point():
         return replace(subject, inputs=subject.inputs + noise(subject.inputs))
     module = _copied(subject.module)
-    _, layer = _embedding(module)
+    if (found := _embedding(module)) is None:
+        return None
     with torch.no_grad():
-        layer.weight.add_(noise(layer.weight))
+        found[1].weight.add_(noise(found[1].weight))
     return subject.with_module(module)
 
 
-def _embedding(module: nn.Module) -> tuple[str, nn.Embedding]:
-    return next((name, layer) for name, layer in named_layers(module) if isinstance(layer, nn.Embedding))
+def _embedding(module: nn.Module) -> tuple[str, nn.Embedding] | None:
+    """The one nn.Embedding of a model; with several, it is not known which one the tokens are looked up in."""
+    found = [(name, layer) for name, layer in named_layers(module) if isinstance(layer, nn.Embedding)]
+    return found[0] if len(found) == 1 else None
 
 
 def permuted_labels(subject: Subject, *, seed: int) -> tuple[nn.Module | None, float | None]:
@@ -187,24 +212,36 @@ def permuted_labels(subject: Subject, *, seed: int) -> tuple[nn.Module | None, f
     some = subject.some(rows)
     assert some.labels is not None
     labels = generator.permutation(some.labels)
-    model = _copied(some.module)
+    try:
+        model = _copied(some.module)
+    except Exception:  # a model that cannot be copied
+        return None, None
     if not any(weight.requires_grad for weight in model.parameters()):
         model.requires_grad_(True)
     trained = some.with_module(model)
     model.train()
-    optimiser = torch.optim.Adam([each for each in model.parameters() if each.requires_grad], lr=RATE)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(seed)
         try:
-            for _ in range(EPOCHS):
-                for scores, places in trained.outputs():
-                    loss = nn.functional.cross_entropy(scores, torch.as_tensor(labels[places], device=scores.device))
-                    optimiser.zero_grad()
-                    loss.backward()
-                    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                    optimiser.step()
-        except RuntimeError:  # a model that PyTorch cannot differentiate
+            _train(trained, model, labels)
+        except Exception:  # a model that cannot be trained, or not in this way
             return None, None
     model.eval()
     said = trained.scores(range(len(trained)), trained.untouched(range(len(trained))))
     return model, float((said.argmax(1) == labels).mean())
+
+
+def _train(subject: Subject, model: nn.Module, labels: NDArray[np.int64]) -> None:
+    """Train a model on other labels."""
+    optimiser = torch.optim.Adam([each for each in model.parameters() if each.requires_grad], lr=RATE)
+    for _ in range(EPOCHS):
+        for output, places in subject.outputs():
+            logits = output.clamp(1e-7, 1 - 1e-7).log() if subject.are_probabilities else output
+            if output.shape[1] == 1:
+                rest = (1 - output).clamp(1e-7).log() if subject.are_probabilities else torch.zeros_like(output)
+                logits = torch.cat([rest, logits], 1)
+            loss = nn.functional.cross_entropy(logits, torch.as_tensor(labels[places], device=logits.device))
+            optimiser.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()

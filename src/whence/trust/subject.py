@@ -3,6 +3,7 @@
 A sample consists of units: the words of a text, or the steps or the features of a series.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -49,6 +51,7 @@ class Subject(ABC):
     of: NDArray[np.int64]  # the class, or the output, that is explained in each sample
     labels: NDArray[np.int64] | None  # the true classes, if they are known
     has_classes: bool  # whether the model's outputs are scores of classes; otherwise they are numbers
+    are_probabilities: bool = False  # whether these scores are probabilities already
 
     def __len__(self) -> int:
         return len(self.of)
@@ -75,6 +78,11 @@ class Subject(ABC):
         """The relevance for the score and for the score against the rest, from the same runs where the method shares them."""
         return {against: self.relevance(method, against=against, report=report) for against in ("score", "rest")}
 
+    @property
+    def at_once(self) -> Callable[[int], int]:
+        """How many units one deletion takes away, for a sample of a length."""
+        return lambda length: 1
+
     @abstractmethod
     def outputs(self) -> Iterator[tuple[Tensor, list[int]]]:
         """The model's outputs with their graph, a batch at a time, and the numbers of the samples in it."""
@@ -86,6 +94,10 @@ class Subject(ABC):
     @abstractmethod
     def parts(self, rows: Sequence[int]) -> dict[str, object]:
         """The fields that depend on the samples, for some of them."""
+
+    @abstractmethod
+    def content(self, row: int) -> object:
+        """Something that is equal for samples of the same content."""
 
     @abstractmethod
     def unit_names(self, row: int) -> list[str]:
@@ -128,9 +140,39 @@ def _log_sum(scores: Numbers) -> Numbers:
         return most + np.log(np.exp(scores - most[:, None]).sum(1))
 
 
-def log_scores(output: Tensor) -> Numbers:
-    """The output of a classifier (N, C) as scores: probabilities become their logarithms, whose softmax they are."""
+def as_scores(output: Tensor, *, are_probabilities: bool) -> Numbers:
+    """Outputs (N, C) of a classifier as scores: probabilities become their logarithms, whose softmax they are.
+
+    One output is the score, or the probability, of the second of two classes; the first has the score 0.
+    """
     found = output.detach().double().cpu().numpy()
-    if len(found) and bool((found >= 0).all()) and np.allclose(found.sum(1), 1, atol=1e-4):
-        return np.log(np.maximum(found, 1e-300))
-    return found
+    if found.shape[1] == 1:
+        if are_probabilities:
+            found = np.clip(found, 1e-15, 1 - 1e-15)
+            found = np.log(found) - np.log1p(-found)
+        return np.concatenate([np.zeros_like(found), found], axis=1)
+    return np.log(np.maximum(found, 1e-300)) if are_probabilities else found
+
+
+def hold_probabilities(scores: Numbers, one: Tensor) -> bool:
+    """Whether the outputs of all samples are probabilities: numbers of at least 0 that add up to 1, but for rounding.
+
+    `one` is an output with its graph. A single number between 0 and 1 may be a score or a probability: it is a probability if
+    the graph ends in a sigmoid.
+    """
+    if one.shape[1] == 1:
+        return "Sigmoid" in type(_end(one)).__name__
+    finite = scores[np.isfinite(scores).all(1)]
+    rounding = 16 * torch.finfo(one.dtype).eps * scores.shape[1]
+    return bool(len(finite) and (finite >= 0).all() and (np.abs(finite.sum(1) - 1) <= rounding).all())
+
+
+MOVES = ("View", "Reshape", "Squeeze", "Unsqueeze", "Select", "Slice", "Copy", "Clone", "Transpose", "Permute", "T")
+
+
+def _end(output: Tensor) -> object:
+    """The last operation that computed an output; operations that only move numbers are passed over."""
+    node = output.grad_fn
+    while node is not None and re.sub(r"Backward\d*$", "", type(node).__name__).removeprefix("_Unsafe") in MOVES:
+        node = node.next_functions[0][0]
+    return node

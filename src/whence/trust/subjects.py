@@ -1,5 +1,6 @@
 """From what the user gave to what is evaluated: which class is explained in each sample, and which samples cannot be used."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,9 +14,10 @@ from torch import Tensor, nn
 from whence._batches import Text, cut
 from whence.errors import DataError, InputError, ModelError, TargetError
 from whence.methods.method import is_time_first
+from whence.methods.predicting import predicting
 from whence.models.pipeline import Pipeline, class_of
 from whence.models.series import SeriesModel
-from whence.trust.subject import Subject
+from whence.trust.subject import Subject, hold_probabilities
 from whence.trust.tensors import Tensors, Units
 from whence.trust.texts import Texts
 
@@ -72,8 +74,11 @@ def tensors_of(
     """Samples in a tensor, with their labels."""
     given = _required(inputs, units, kind)
     module, x = (model.module, _standardised(model, given)) if isinstance(model, SeriesModel) else (model, given)
+    labels = None if labels is None else _listed(labels)
     _require_as_many(labels, len(x), "samples")
     rows, reasons = _finite(x)
+    if isinstance(model, SeriesModel) and baseline is not None:
+        baseline = _standardised(model, _baseline(baseline, given))
     reference, sizes = _baseline(baseline, x), _sizes(lengths, x)
     made = Tensors(
         name=model.name if isinstance(model, SeriesModel) else type(module).__name__,
@@ -89,8 +94,10 @@ def tensors_of(
         batch_axis=1 if is_time_first(module) and x.dim() > 2 else 0,
         is_single=False,
     )
-    known = None if labels is None else [(n, _listed(labels)[n]) for n in rows]
-    return _usable(_labelled(made, known, "numbers" if isinstance(model, SeriesModel) else kind), rows, reasons, of)
+    known = None if labels is None else [(n, labels[n]) for n in rows]
+    if isinstance(model, SeriesModel):
+        kind, of = "numbers", model.outputs.index(of) if isinstance(of, str) and of in model.outputs else of
+    return _usable(_labelled(made, known, kind), rows, reasons, of)
 
 
 def _required(inputs: object, units: Units, kind: Kind | None) -> Tensor:
@@ -111,10 +118,15 @@ def _sizes(lengths: Sequence[int] | Tensor | None, x: Tensor) -> NDArray[np.int6
     """The number of steps of each sample, if they are given."""
     if lengths is None:
         return None
-    found = np.asarray(lengths, dtype=np.int64)
-    if found.shape != (len(x),) or found.min(initial=1) < 1 or found.max(initial=1) > x.shape[1]:
+    found = np.asarray(lengths)
+    if (
+        not np.issubdtype(found.dtype, np.integer)
+        or found.shape != (len(x),)
+        or found.min(initial=1) < 1
+        or found.max(initial=1) > x.shape[1]
+    ):
         raise InputError(f"lengths must be one number from 1 to {x.shape[1]} for each of {len(x)} samples")
-    return found
+    return found.astype(np.int64)
 
 
 def _labelled(subject: Tensors, labels: Sequence[tuple[int, object]] | None, kind: Kind | None) -> Tensors:
@@ -145,7 +157,11 @@ def _usable(subject: Subject, rows: list[int], reasons: Counter[str], of: Of | N
     if not len(subject):
         told = "; ".join(f"{count} left out: {reason}" for reason, count in reasons.items())
         raise DataError(f"there is no sample to evaluate{f' ({told})' if told else ''}; give at least one")
-    scores = subject.scores(range(len(subject)), subject.untouched(range(len(subject))))
+    every = range(len(subject))
+    scores = subject.scores(every, subject.untouched(every))
+    if subject.has_classes and hold_probabilities(scores, _one_output(subject)):
+        subject = replace(subject, are_probabilities=True)
+        scores = subject.scores(every, subject.untouched(every))
     finite = np.isfinite(scores).all(1)
     if not finite.all():
         reasons["the model's output is not finite"] += int((~finite).sum())
@@ -154,6 +170,12 @@ def _usable(subject: Subject, rows: list[int], reasons: Counter[str], of: Of | N
         chosen = np.flatnonzero(finite).tolist()
         subject, rows, scores = subject.some(chosen), [rows[n] for n in chosen], scores[finite]
     return Entered(replace(subject, of=_explained(subject, scores, of)), rows, dict(reasons))
+
+
+def _one_output(subject: Subject) -> Tensor:
+    """What the model gives for the first samples, with its graph."""
+    with predicting(subject.module), torch.enable_grad():
+        return next(subject.some([0]).outputs())[0]
 
 
 def _explained(subject: Subject, scores: NDArray[np.float64], of: Of | None) -> NDArray[np.int64]:
@@ -168,16 +190,24 @@ def _explained(subject: Subject, scores: NDArray[np.float64], of: Of | None) -> 
             raise TargetError('of="predicted" needs a model of classes; give the number of an output')
         return scores.argmax(1)
     number = class_of(subject.pipeline.classes, of) if isinstance(subject, Texts) and isinstance(of, str) else of
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < scores.shape[1]:
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not 0 <= number < scores.shape[1]:
         raise TargetError(
             f'of is {of!r}; give "label", "predicted", or one of the model\'s {scores.shape[1]} outputs, from 0 on'
         )
-    return np.full(len(subject), number, dtype=np.int64)
+    return np.full(len(subject), int(number), dtype=np.int64)
 
 
 def _listed(things: object) -> list[object]:
-    """A list from a sequence, an array or a tensor, of Python's own numbers."""
-    return cast(list[object], cast(Any, things).tolist() if hasattr(things, "tolist") else list(cast(Sequence[object], things)))
+    """A list from a sequence, an array or a tensor, of Python's own numbers; a column is one number per row."""
+    given = cast(Any, things)
+    if not hasattr(given, "tolist"):
+        if not isinstance(things, Sequence):
+            raise InputError(f"labels is a {type(things).__name__}; give a list, an array or a tensor with one for each sample")
+        return list(cast(Sequence[object], things))
+    shape = tuple(cast(Sequence[int], getattr(given, "shape", (0,))))
+    if len(shape) != 1 and not (len(shape) == 2 and shape[1] == 1):
+        raise InputError(f"labels has the shape {shape}; give one for each sample")
+    return cast(list[object], given.reshape(shape[0]).tolist() if len(shape) == 2 else given.tolist())
 
 
 def _require_as_many(labels: object, count: int, things: str) -> None:
@@ -186,18 +216,23 @@ def _require_as_many(labels: object, count: int, things: str) -> None:
 
 
 def _label(pipeline: Pipeline, label: object, n: int) -> int:
-    """The number of a class that is given by name or by number, also as text."""
-    if isinstance(label, str) and (found := class_of(pipeline.classes, label)) is not None:
-        return found
-    number = int(label) if isinstance(label, str) and label.strip().isdecimal() else label
-    if isinstance(number, (float, np.number)) and float(cast(float, number)).is_integer():
-        number = int(cast(float, number))
-    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(pipeline.classes):
-        return number
+    """The number of a class that is given by name or by number; a name that is a number comes first."""
+    if isinstance(label, (float, np.number)) and float(cast(float, label)).is_integer():
+        label = int(cast(float, label))
+    if isinstance(label, (str, int)) and not isinstance(label, bool):
+        found = class_of(pipeline.classes, str(label).strip())
+        if found is not None:
+            return found
+        if str(label).strip().isdecimal() and len(str(label)) < 10 and int(label) < len(pipeline.classes):
+            return int(label)
     raise DataError(
-        f"the label of text {n + 1} is {label!r}; {pipeline.name} knows {', '.join(pipeline.classes)}, or 0 to "
-        f"{len(pipeline.classes) - 1}"
+        f"the label of text {n + 1} is {_shown(cast(object, label))}; {pipeline.name} knows {', '.join(pipeline.classes)}, or "
+        f"0 to {len(pipeline.classes) - 1}"
     )
+
+
+def _shown(label: object) -> str:
+    return repr(label) if len(repr(label)) <= 60 else f"{repr(label)[:60]}…"
 
 
 def _class_number(label: object, classes: int, n: int) -> int:
@@ -210,7 +245,10 @@ def _class_number(label: object, classes: int, n: int) -> int:
 
 def _has_fractions(labels: list[object] | None) -> bool:
     """Whether labels are numbers to be predicted rather than classes."""
-    return labels is not None and any(isinstance(each, float) and not each.is_integer() for each in labels)
+    for n, label in enumerate(labels or []):
+        if not isinstance(label, (int, float)) or not math.isfinite(label):
+            raise DataError(f"the label of sample {n + 1} is {_shown(label)}; labels are classes, or finite numbers")
+    return any(isinstance(each, float) and not each.is_integer() for each in labels or [])
 
 
 def _width(subject: Tensors) -> int:
@@ -220,7 +258,12 @@ def _width(subject: Tensors) -> int:
 
 def _baseline(baseline: object, x: Tensor) -> Tensor:
     """What a unit is set to: a tensor of the same number of axes as the samples, with one sample or as many as there are."""
-    found = torch.as_tensor(baseline, dtype=x.dtype if x.is_floating_point() else None, device=x.device)
+    if isinstance(baseline, str) and baseline != "zero":
+        raise InputError(f'baseline is {baseline!r}; give "zero", a number or a tensor')
+    if not x.is_floating_point() and not (baseline is None or baseline == "zero"):
+        raise InputError("the vectors of token ids are set to zero; leave out baseline=")
+    value = 0.0 if baseline is None or isinstance(baseline, str) else baseline
+    found = torch.as_tensor(value, dtype=x.dtype if x.is_floating_point() else None, device=x.device)
     try:
         whole = found.expand(x.shape) if found.dim() == x.dim() else found.expand(x.shape[1:])[None]
     except RuntimeError:
@@ -234,6 +277,8 @@ def _baseline(baseline: object, x: Tensor) -> Tensor:
 
 def _standardised(model: SeriesModel, x: Tensor) -> Tensor:
     """Series as the model's module reads them."""
+    if model.features and x.shape[-1] != len(model.features):
+        raise InputError(f"the series have {x.shape[-1]} features; {model.name} reads {len(model.features)}")
     if not model.feature_centre and not model.feature_scale:
         return x
     width = x.shape[-1]

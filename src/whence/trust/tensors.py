@@ -12,17 +12,18 @@ from torch import Tensor, nn
 
 from whence._batches import takes_lengths
 from whence._relevance import relevance
-from whence.errors import ModelError
+from whence.errors import InputError, ModelError
 from whence.methods.forward import Forward
 from whence.methods.inputs import read
 from whence.methods.method import Method
 from whence.methods.target import Contrast, Target, describe
-from whence.trust.subject import Against, Mask, Numbers, Report, Subject, log_scores, silent
+from whence.trust.subject import Against, Mask, Numbers, Report, Subject, as_scores, silent
 
 Units = Literal["steps", "features"]
 ELEMENTS = 2**22  # of inputs that the model is given at once
 ROWS = 512  # samples that the model is given at once, at most
 EXPLAINED = 64  # samples that are explained at once
+STEPS = 50  # units, from twice of which on several are deleted at once
 TRAINED = 32  # samples in a batch of training
 
 
@@ -77,10 +78,9 @@ class Tensors(Subject):
         """The outputs for samples of one size, without some units (N, U)."""
         x, mask = self._given(rows), torch.from_numpy(gone).to(self.inputs.device)
         if x.is_floating_point():
-            where = mask[:, :, None] if self.units == "steps" and x.dim() > 2 else mask
-            if self.units == "features" and x.dim() > 2:
-                where = mask[:, None, :]
-            x, mask = torch.where(where, self._baseline(rows), x), None
+            axis = 1 if self.units == "steps" else x.dim() - 1
+            shape = [len(x), *(x.shape[n] if n == axis else 1 for n in range(1, x.dim()))]
+            x, mask = torch.where(mask.view(shape), self._baseline(rows), x), None
         forward = Forward(self.model, read(self._laid(x)), kwargs=self._more(rows), caller=self.call)
         if mask is not None:
             forward = replace(forward, deleted=self._laid(mask))
@@ -115,10 +115,12 @@ class Tensors(Subject):
             )
         if not self.has_classes:
             return output.detach().double().cpu().numpy()
-        return _two_classes(output) if self.is_single else log_scores(output)
+        return as_scores(output, are_probabilities=self.are_probabilities)
 
     def relevance(self, method: Method, *, against: Against, report: Report = silent) -> list[Numbers]:
         """The relevance of every unit of every sample."""
+        if self.units == "features" and self.inputs.dim() > 2 and method.shares_runs:
+            raise InputError("it judges whole steps, whose features share its relevance evenly: it says nothing about features")
         found: list[Numbers] = [np.empty(0)] * len(self)
         order = sorted(range(len(self)), key=self._size)
         for part in _runs(order, [self._size(n) for n in order], EXPLAINED):
@@ -160,11 +162,16 @@ class Tensors(Subject):
         order = sorted(range(len(self)), key=self._size)
         for part in _runs(order, [self._size(n) for n in order], TRAINED):
             x = self._laid(self._given(part))
+            x = x.clone().requires_grad_() if x.is_floating_point() else x
             output = self.model(x, **self._more(part)) if self.call is None else self.call(self.model, x)
             if not isinstance(output, Tensor):
                 raise ModelError(f"the model gave {describe(output)}, not scores")
-            column = output.reshape(len(part), -1)
-            yield torch.cat([torch.zeros_like(column), column], 1) if self.is_single else column, part
+            yield output.reshape(len(part), -1), part
+
+    @property
+    def at_once(self) -> Callable[[int], int]:
+        """A fiftieth of a long series, so that deletions still matter."""
+        return lambda length: max(1, length // STEPS) if length > 2 * STEPS else 1
 
     def with_module(self, module: nn.Module) -> "Tensors":
         """The same samples, read by another model."""
@@ -180,18 +187,13 @@ class Tensors(Subject):
             "baseline": baseline,
         }
 
+    def content(self, row: int) -> object:
+        """The numbers of the sample."""
+        return self.inputs[row].detach().cpu().double().numpy().tobytes()
+
     def unit_names(self, row: int) -> list[str]:
         """The numbers of the steps or features."""
         return [str(n) for n in range(self.lengths[row])]
-
-
-def _two_classes(output: Tensor) -> Numbers:
-    """The scores (N, 2) of two classes from the one score of the second; a probability becomes the logarithm of its odds."""
-    found = output.detach().double().cpu().numpy()
-    if len(found) and bool(((found >= 0) & (found <= 1)).all()):
-        found = np.clip(found, 1e-15, 1 - 1e-15)
-        found = np.log(found) - np.log1p(-found)
-    return np.concatenate([np.zeros_like(found), found], axis=1)
 
 
 def _runs(places: Sequence[int], sizes: Sequence[int], most: int) -> Iterator[list[int]]:

@@ -18,7 +18,7 @@ from whence.methods.inputs import read
 from whence.methods.method import Method
 from whence.methods.target import Contrast
 from whence.models.pipeline import Pipeline
-from whence.trust.subject import Against, Mask, Numbers, Report, Subject, log_scores, silent
+from whence.trust.subject import Against, Mask, Numbers, Report, Subject, as_scores, silent
 
 ROWS = 512  # texts that are scored at once, at most
 TRAINED = 32  # texts in a batch of training
@@ -58,9 +58,12 @@ class Texts(Subject):
         """The scores (N, C) of texts without some of their words."""
         found = np.full((len(rows), len(self.pipeline.classes)), np.nan)
         for part, forward in self._forwards(rows, gone):
-            found[part] = log_scores(scores_in(self.pipeline, forward.predict().output, len(part)))
+            found[part] = self._scores(forward.predict().output, len(part))
             report(len(part))
         return found
+
+    def _scores(self, output: object, count: int) -> Numbers:
+        return as_scores(scores_in(self.pipeline, output, count), are_probabilities=self.are_probabilities)
 
     def _forwards(self, rows: Sequence[int], gone: Sequence[Mask], *, size: int = ROWS) -> Iterator[tuple[list[int], Forward]]:
         """Batches of similar length: places in `rows`, and the forward pass over the texts without these words."""
@@ -105,7 +108,8 @@ class Texts(Subject):
             for k, n in enumerate(part):
                 every = [each.by_word(self._words[n]) for each in flat[k * classes : (k + 1) * classes]]
                 by_class = np.array([each.relevance for each in every])  # (C, T)
-                scores = np.array(list(every[0].scores.values()))
+                output = torch.tensor([list(every[0].scores.values())], dtype=torch.double)
+                scores = as_scores(output, are_probabilities=self.are_probabilities)[0]
                 chances = np.exp(scores - scores.max())
                 found["score"][n] = by_class[self.of[n]]
                 found["rest"][n] = by_class[self.of[n]] - chances / chances.sum() @ by_class
@@ -143,6 +147,10 @@ class Texts(Subject):
     def parts(self, rows: Sequence[int]) -> dict[str, object]:
         """The texts of these numbers."""
         return {"texts": [self.texts[n] for n in rows]}
+
+    def content(self, row: int) -> object:
+        """The text."""
+        return self.texts[row]
 
     def class_name(self, number: int) -> str:
         """What a class is called."""
