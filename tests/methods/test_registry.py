@@ -11,8 +11,8 @@ from whence import relevance
 from whence.methods.forward import Forward
 from whence.methods.inputs import read
 from whence.methods.method import Method, Question
-from whence.methods.perturbing import BEFORE_RUN
 from whence.methods.registry import METHODS, method_class, method_of, settings_of
+from whence.methods.runs import BEFORE_RUN
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -6,28 +6,26 @@ Everything that depends on the model's answer, such as the predicted class, is d
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, count, product
-from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from whence.errors import InputError
 from whence.interpreter.backward.samples import owners_by_derivative
-from whence.methods.forward import Followed, Forward, Run, require_finite
-from whence.methods.gradient import MOST, DifferentiableRecurrence, derivative, logarithms
+from whence.methods.forward import Followed, Forward, require_finite
+from whence.methods.gradient import MOST, derivative, logarithms
 from whence.methods.layout import Layout, candidates, shaken, single
 from whence.methods.method import Method, Question, is_time_first
+from whence.methods.padding import without_padding
 from whence.methods.predicting import predicting
-from whence.methods.probe import Randomness, repeated
 from whence.methods.rows import Axes, can_take, readings, with_rows
+from whence.methods.runs import Runs, changed, laid
 from whence.methods.state import State
 from whence.methods.target import (
     Selection,
-    Target,
     batch_axes,
     is_against_rest,
     likeliest_first,
@@ -38,44 +36,7 @@ from whence.methods.target import (
 from whence.result import Result
 
 BATCH = 256  # rows that the model is given at once
-# Called before every run of the model; it may raise to stop an explanation that nobody waits for any more.
-BEFORE_RUN: ContextVar[Callable[[], None]] = ContextVar("before_run", default=lambda: None)
 Variants = Callable[[range], Sequence[Tensor]]  # the explained tensors (V, S, U, ...) of the variants in a range
-
-
-class Runs:
-    """Runs the model, each time from the same state and with the same random numbers."""
-
-    def __init__(self, forward: Forward, target: Target, state: State) -> None:
-        self.forward, self.target = forward, target
-        self._state, self._before = state, Randomness()
-
-    def run(self, forward: Forward, tensors: Sequence[Tensor] | None, mode: Followed) -> Run:
-        """One run, with these tensors in place of the explained ones if they are given; a callable target is applied."""
-        BEFORE_RUN.get()()
-
-        def leaf(number: int, tensor: Tensor) -> Tensor:
-            with mode.context():
-                return (tensor if tensors is None else tensors[number]).clone()
-
-        self._state.restore()
-        with repeated(self._before):
-            found = forward.run(leaf, mode)
-            if callable(self.target):
-                with type(mode)():
-                    found = found._replace(output=self.target(found.output))
-        return found
-
-    def output(self, tensors: Sequence[Tensor] | None, forward: Forward | None = None) -> Tensor:
-        """What the model gives for these tensors."""
-        return cast(Tensor, self.run(forward or self.forward, tensors, Followed()).output)
-
-    def graph(self, tensors: Sequence[Tensor], forward: Forward | None = None, *, leaves: Sequence[Tensor]) -> Tensor:
-        """The same with a graph that leads to the leaves from which the tensors were made."""
-        with torch.enable_grad():
-            mode = DifferentiableRecurrence()
-            mode.leaves = list(leaves)
-            return cast(Tensor, self.run(forward or self.forward, tensors, mode).output)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +99,7 @@ class Study:
         if self.axes is None or (variants == 1 and len(samples) == self.scores.shape[1]):
             assert variants == 1
             whole = [own.index_copy(0, samples, each[0]) for own, each in zip(self.ordered, ordered, strict=True)]
-            scores = self.selection.scores(self._usable(run(self._laid(whole), self.runs.forward)))
+            scores = self.selection.scores(self._usable(run(self.laid(whole), self.runs.forward)))
             return scores[:, None, samples.to(scores.device)]
         rows = samples.repeat(variants)
         flat = [each.flatten(0, 1) for each in ordered]
@@ -155,9 +116,9 @@ class Study:
             raise InputError("the model returned nan for inputs between the given ones and the baseline, or near them")
         return scores
 
-    def _laid(self, ordered: Sequence[Tensor]) -> list[Tensor]:
+    def laid(self, ordered: Sequence[Tensor]) -> list[Tensor]:
         """Explained tensors for a call with the model's own samples."""
-        return _laid(self.layouts, ordered, self.tensors)
+        return laid(self.layouts, ordered, self.tensors)
 
     def result(
         self,
@@ -234,10 +195,10 @@ def study(forward: Forward, question: Question, state: State, score_of: Callable
     explained = score_of(scores)
     before = logarithms(scores) if is_against_rest(picks) else None
     selection = select(explained, picks, batch_axis=axis, before=before)
-    layouts = _without_padding(runs, scores, axis, layouts, tensors)
+    layouts = without_padding(runs, scores, axis, layouts, tensors)
     ordered = [layout.ordered(each) for layout, each in zip(layouts, tensors, strict=True)]
     others = shaken(ordered)
-    changed = runs.output(_laid(layouts, others, tensors))
+    changed = runs.output(laid(layouts, others, tensors))
     amounts = selection.scores(explained)
     if torch.equal(selection.scores(score_of(changed)), amounts):
         _require_dependent(runs, selection, tensors)
@@ -262,86 +223,6 @@ def _require_dependent(runs: Runs, selection: Selection, tensors: Sequence[Tenso
         leaves = [each.clone().requires_grad_() for each in tensors]
         with torch.enable_grad():
             derivative(selection.scores(runs.graph(leaves, leaves=leaves)).sum(), leaves)
-
-
-def _laid(layouts: Sequence[Layout], ordered: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:
-    parts = zip(layouts, ordered, tensors, strict=True)
-    return [layout.whole(each[None], rest=own.detach())[0] for layout, each, own in parts]
-
-
-def _without_padding(
-    runs: Runs, scores: Tensor, axis: int | None, layouts: Sequence[Layout], tensors: Sequence[Tensor]
-) -> list[Layout]:
-    """Layouts without the last steps of each sample that change nothing, such as padding; the first step always stays."""
-    found = list(layouts)
-    for number, layout in enumerate(layouts):
-        ordered = [each.ordered(tensor) for each, tensor in zip(found, tensors, strict=True)]
-        tail = Tail(runs, scores, axis, found, tensors, ordered, number)
-        whole = layout.is_there.sum(1).clamp(min=1)
-        is_last = tail.changes(whole - 1, ordered[number], shaken(ordered)[number], scores)  # a small change is often enough
-        found[number] = layout.cut(whole if bool(is_last.all()) else torch.where(is_last, whole, _cut(tail.matters, whole)))
-    return found
-
-
-class Tail(NamedTuple):
-    """The last steps of the samples in one explained tensor.
-
-    A step that matters may be unable to change the output at x: a saturated gate stays saturated. So steps count as padding
-    only if they change nothing in any of several surroundings, whatever they are replaced by.
-    """
-
-    runs: Runs
-    scores: Tensor
-    axis: int | None
-    layouts: Sequence[Layout]
-    tensors: Sequence[Tensor]
-    ordered: Sequence[Tensor]
-    number: int
-
-    def matters(self, first: Tensor) -> Tensor:
-        """In which samples (B,) the steps from `first` on matter."""
-        own = self.ordered[self.number]
-        others = [torch.zeros_like(own), *(shaken(self.ordered, by=by)[self.number] for by in (0.3, FAR, -FAR))]
-        found = torch.zeros_like(first, dtype=torch.bool)
-        for before in (own, *others):
-            plain = self.scores if before is own else self._output(first, before, own)
-            for after in others:
-                found = found | self.changes(first, before, after, plain)
-        return found
-
-    def changes(self, first: Tensor, before: Tensor, after: Tensor, plain: Tensor) -> Tensor:
-        """Which samples (B,) give another output than `plain`, with the steps up to `first` and from it on replaced."""
-        return _changed(self._output(first, before, after), plain, self.axis, rounding=0.0).to(first.device)
-
-    def _output(self, first: Tensor, before: Tensor, after: Tensor) -> Tensor:
-        steps = torch.arange(before.shape[1], device=before.device)
-        is_later = (steps >= first[:, None]).view(*before.shape[:2], *(1,) * (before.dim() - 2))
-        replaced = torch.where(is_later, after, before)
-        variant = [replaced if n == self.number else each for n, each in enumerate(self.ordered)]
-        return self.runs.output(_laid(self.layouts, variant, self.tensors))
-
-
-FAR = 10.0  # times the size of a sample's numbers
-
-
-def _cut(matter: Callable[[Tensor], Tensor], whole: Tensor) -> Tensor:
-    """The number of steps (B,), at least one, after which no step matters."""
-    low, high = torch.ones_like(whole), whole
-    while bool((low < high).any()):  # a step from `low` − 1 on matters, and none from `high` on
-        middle = (low + high) // 2
-        does = matter(middle)
-        low, high = torch.where(does, middle + 1, low), torch.where(does, high, middle)
-    return high
-
-
-def _changed(output: Tensor, before: Tensor, axis: int | None, *, rounding: float = 16.0) -> Tensor:
-    """Which samples (B,) of an output differ from what they were by more than this many units of rounding."""
-    if axis is None:
-        output, before, axis = output[None], before[None], 0
-    one, other = (each.movedim(axis, 0).flatten(1) if each.dim() > 1 else each[:, None] for each in (output, before))
-    largest = other.masked_fill(~other.isfinite(), 0).abs().amax(1, keepdim=True)
-    is_same = (one == other) | ((one - other).abs() <= rounding * torch.finfo(other.dtype).eps * largest)
-    return ~is_same.all(1)
 
 
 def _separated(
@@ -382,8 +263,8 @@ def _are_separate(runs: Runs, scores: Tensor, axis: int, layouts: Sequence[Layou
             torch.where(group.to(own.device).view(-1, *(1,) * (own.dim() - 1)), other, own)
             for own, other in zip(ordered, others, strict=True)
         ]
-        output = runs.output(_laid(layouts, given, tensors))
-        if output.shape != scores.shape or bool((_changed(output, scores, axis).cpu() & ~group).any()):
+        output = runs.output(laid(layouts, given, tensors))
+        if output.shape != scores.shape or bool((changed(output, scores, axis).cpu() & ~group).any()):
             return False
     return True
 

@@ -17,8 +17,8 @@ from whence.errors import InputError, WhenceError
 from whence.evaluation.deletion import deletion_order, random_orders, scores_without
 from whence.explanation import Explanations
 from whence.methods.method import Method
-from whence.methods.perturbing import BEFORE_RUN
 from whence.methods.registry import method_class, settings_of
+from whence.methods.runs import BEFORE_RUN
 from whence.methods.target import Contrast, contrast
 from whence.models.pipeline import Pipeline, class_of
 from whence.render.formats import rendered
