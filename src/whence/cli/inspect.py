@@ -1,6 +1,5 @@
 """`whence inspect`: what relevance will do in a model."""
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whence.cli.loading import loaded
-from whence.cli.streams import require_place, write_file
+from whence.cli.streams import put, require_place
 from whence.errors import InputError, ModelError
 
 if TYPE_CHECKING:
@@ -53,11 +52,7 @@ def inspect(
     from whence.render.inspection import FORMATS
 
     content = FORMATS[format](found).encode("utf-8", errors="replace")
-    if output is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.flush()
-    else:
-        write_file(output, content)
+    put(content, output)
 
 
 def _sizes(name: str, given: str) -> tuple[int, ...]:

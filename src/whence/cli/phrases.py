@@ -1,6 +1,5 @@
 """`whence phrases`: what phrases of a text give to a score, as a tree or, for given ones, as a table."""
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +8,7 @@ import typer
 
 from whence.cli.explain import _target
 from whence.cli.loading import pipeline_of
-from whence.cli.streams import require_place, write_file
+from whence.cli.streams import put, require_place
 from whence.methods.registry import METHODS
 
 if TYPE_CHECKING:
@@ -71,8 +70,4 @@ def phrases(
     from whence.render.phrases import FORMATS
 
     content = FORMATS[format](found).encode("utf-8", errors="replace")
-    if output is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.flush()
-    else:
-        write_file(output, content)
+    put(content, output)

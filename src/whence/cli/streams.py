@@ -62,3 +62,12 @@ def write_file(path: Path, content: bytes) -> None:
         raise  # who reads the pipe has had enough
     except OSError as error:
         raise WhenceError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def put(content: bytes, output: Path | None) -> None:
+    """Write to a file, or to standard output if there is none."""
+    if output is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+    else:
+        write_file(output, content)
