@@ -100,6 +100,17 @@ def test_what_is_typed_before_the_page_is_ready_stays(browser: Browser, address:
         assert page.inner_text("#heatmap .heatmap") == "a good film"
 
 
+def test_no_example_comes_under_the_fingers_of_who_writes_already(browser: Browser, address: str) -> None:
+    with visiting(browser, "about:blank") as page:
+        page.route("**/api/models", lambda route: (page.wait_for_timeout(600), route.continue_()))
+        page.goto(address, wait_until="commit")
+        page.focus("#text")
+        expect(page.locator("#version")).to_contain_text("whence")  # now the page is ready
+        page.keyboard.insert_text("a good film")
+        page.wait_for_selector("[data-token]")
+        assert page.input_value("#text") == "a good film"
+
+
 def test_an_empty_text_is_no_error(page: Page) -> None:
     explain(page, "  \n ")
     expect(page.locator("#verdict")).to_contain_text("Type a sentence")

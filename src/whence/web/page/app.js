@@ -149,6 +149,13 @@ function askToken(place, isAgain) {
   });
 }
 
+/** What a visit begins with: the link's view, else an example; but never other words under the fingers of who writes already. */
+function firstView(linked) {
+  const field = byId("text");
+  if (field.value) return { ...linked, text: field.value, deleted: [], before: null, selection: null };
+  return linked ?? (document.activeElement === field ? { text: "" } : {});
+}
+
 async function start() {
   listenToTabs();
   listenToTheme();
@@ -161,8 +168,7 @@ async function start() {
   tabs.text = text;
   const { tab, states } = readHash(location.hash);
   kept = states;
-  const typed = byId("text").value; // before the page was ready
-  text.restore(typed ? { ...states.text, text: typed, deleted: [], before: null, selection: null } : (states.text ?? {}));
+  text.restore(firstView(states.text));
   if (tab !== "text") show(tab);
   window.addEventListener("hashchange", restore);
   for (const event of ["input", "change", "click"]) document.addEventListener(event, rememberSoon);
