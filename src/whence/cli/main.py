@@ -10,6 +10,7 @@ import typer
 
 from whence import __version__
 from whence.cli.bench import bench
+from whence.cli.corpus import corpus
 from whence.cli.data import data
 from whence.cli.doctor import doctor
 from whence.cli.evaluate import evaluate
@@ -38,6 +39,7 @@ app.command()(serve)
 app.command()(models)
 app.command()(bench)
 app.command()(doctor)
+app.add_typer(corpus, name="corpus")
 app.add_typer(data, name="data")
 
 

@@ -1,0 +1,60 @@
+"""The folder of an explained corpus: the names of its files, and their columns."""
+
+import re
+from typing import Any, cast
+
+from whence.errors import DataError
+
+MANIFEST, REJECTS = "manifest.json", "rejects.parquet"
+PART = re.compile(r"part-(\d{6,})\.parquet")
+ROWS_REJECTED = re.compile(r"rejects-(\d{6,})\.parquet")  # of one part; at the end they become one file
+
+
+def part_name(number: int) -> str:
+    """The file of a part's explained texts."""
+    return f"part-{number:06}.parquet"
+
+
+def rejects_name(number: int) -> str:
+    """The file of a part's rejected rows, while the job runs."""
+    return f"rejects-{number:06}.parquet"
+
+
+def arrow() -> Any:
+    """pyarrow, or an error that says how to install it."""
+    try:
+        import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+        import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]
+    except ModuleNotFoundError:
+        raise DataError("a corpus needs pyarrow; run: pip install 'whence[corpus]'") from None
+    return cast(Any, pyarrow)
+
+
+def text_schema(*, label: bool) -> Any:
+    """The columns of a corpus of texts: one row for every text. `label` is there if the input has labels.
+
+    `row` counts the rows of the input from 0 on. `score` is what was explained: Σ relevance + Σ absorbed = score for the
+    methods that add up. `scores` are those of all classes, in the order that the manifest names them.
+    """
+    pa = arrow()
+    return pa.schema(
+        [
+            ("row", pa.int64()),
+            ("id", pa.string()),
+            ("text", pa.string()),
+            ("tokens", pa.list_(pa.string())),
+            ("relevance", pa.list_(pa.float32())),
+            ("predicted", pa.string()),
+            ("target", pa.string()),
+            ("score", pa.float64()),
+            ("scores", pa.list_(pa.float32())),
+            ("absorbed", pa.map_(pa.string(), pa.float64())),
+            *([("label", pa.string())] if label else []),
+        ]
+    )
+
+
+def rejects_schema() -> Any:
+    """The columns of the rows that were not explained."""
+    pa = arrow()
+    return pa.schema([("row", pa.int64()), ("id", pa.string()), ("reason", pa.string())])
