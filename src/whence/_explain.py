@@ -120,20 +120,20 @@ def _targets(pipeline: Pipeline, target: Targets, count: int) -> One | list[One]
     """The target of all texts, or a list with that of each; classes are numbers."""
     given = cast(object, getattr(target, "tolist", lambda: target)())  # NumPy's and PyTorch's numbers
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
-        return _target(pipeline, cast(One, given))
+        return target_of(pipeline, cast(One, given))
     classes = cast(Sequence[One], given)
     if len(classes) != count:
         raise TargetError(f"there are {len(classes)} targets for {count} texts; give one for each, or one for all")
-    found = [_target(pipeline, each) for each in classes]
+    found = [target_of(pipeline, each) for each in classes]
     if "all" in found:
         raise TargetError('a list of targets names one for every text; "all" stands alone')
     return found
 
 
-def _target(pipeline: Pipeline, target: One) -> One:
+def target_of(pipeline: Pipeline, target: One) -> One:
     """The target as an index, or "predicted", or "all", or a contrast of these."""
     if isinstance(target, Contrast):
-        one, other = (each if each == "rest" else _target(pipeline, cast(One, each)) for each in (target.one, target.other))
+        one, other = (each if each == "rest" else target_of(pipeline, cast(One, each)) for each in (target.one, target.other))
         if "all" in (one, other):
             raise TargetError(f'{target!r}: give two classes, or a class and "rest"; "all" stands alone')
         return Contrast(cast(str | int, one), cast(str | int, other))
@@ -160,13 +160,7 @@ def _explained(
     encoders: bool,
 ) -> list[list[Explanation]]:
     """For every text of a batch (with its deleted tokens) its explanation, or one for every class."""
-    try:
-        result = ask(forward, Question(cast(Target, target), by_step=True), method)
-    except (InputError, TargetError):
-        scores_of(pipeline, forward)  # a module whose output is not finite scores is reported first
-        raise
-    output = forward.predict().output if result.output is None else result.output  # a method of the user's need not keep it
-    scores = require_scores_of(pipeline, output, len(texts))
+    result, scores = answered(pipeline, forward, target, method)
     shares = _directions(method, forward, cast(Target, target), result) if encoders else []
     numbers = cast(list[list[int]], forward.inputs.tensors[0].tolist())
     batch = Batch(
@@ -181,6 +175,17 @@ def _explained(
     )
     each = target if isinstance(target, list) else [target] * len(texts)
     return [_assembled(pipeline, text, numbers[n], batch, n, each[n], method) for n, text in enumerate(texts)]
+
+
+def answered(pipeline: Pipeline, forward: Forward, target: One | list[One], method: Method) -> tuple[Result, Tensor]:
+    """The relevance of every token of a batch, and the scores (B, C) of its texts."""
+    try:
+        result = ask(forward, Question(cast(Target, target), by_step=True), method)
+    except (InputError, TargetError):
+        scores_of(pipeline, forward)  # a module whose output is not finite scores is reported first
+        raise
+    output = forward.predict().output if result.output is None else result.output  # a method of the user's need not keep it
+    return result, require_scores_of(pipeline, output, len(forward.inputs.tensors[0]))
 
 
 def _directions(method: Method, forward: Forward, target: Target, whole: Result) -> list[Result]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from whence._batches import batches, cut
-from whence._explain import One, _target, explain
+from whence._explain import One, explain, target_of
 from whence.errors import InputError, TargetError
 from whence.explanation import Explanation
 from whence.methods.decomposition import ContextualDecomposition, decomposition, require_finite_parts
@@ -161,6 +161,6 @@ def _scores(pipeline: Pipeline, text: str, target: One, spans: Sequence[Span]) -
     def wanted(*_: object) -> Masks:
         return Masks(len(spans), masks)
 
-    found = decomposition(forward, cast(Target, _target(pipeline, target)), wanted)
+    found = decomposition(forward, cast(Target, target_of(pipeline, target)), wanted)
     require_finite_parts(found)
     return cast(list[float], found.phrases[:, 0, 0].tolist())

@@ -1,10 +1,9 @@
 """`whence explain`: explains texts, in any of the output formats."""
 
 import os
-import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whence.cli.loading import pipeline_of
-from whence.cli.settings import method_with, value_of
+from whence.cli.settings import method_with, target_written, value_of
 from whence.cli.streams import note, require_place, write_file
 from whence.errors import InputError
 from whence.methods.registry import METHODS
@@ -20,7 +19,6 @@ from whence.render.formats import FORMATS, rendered
 
 if TYPE_CHECKING:
     from whence.explanation import Explanation
-    from whence.methods.target import Contrast
 
     MethodName = str
     FormatName = str
@@ -78,23 +76,12 @@ def explain(
     pipeline = pipeline_of(model)
     from whence._explain import explain as explain_texts
 
-    chosen = _target(target, versus, pipeline.classes)
+    chosen = target_written(target, versus, pipeline.classes)
     by_method = [explain_texts(pipeline, given, target=chosen, method=each) for each in methods]
     by_method = [each.by_word() for each in by_method] if by_word else by_method
     per_text = len(by_method[0]) // len(given)
     groups = [[e for found in by_method for e in found[n * per_text : (n + 1) * per_text]] for n in range(len(given))]
     _print(groups, format, output)
-
-
-def _target(target: str, versus: str | None, classes: "Sequence[str]") -> "str | int | Contrast":
-    """The target that --target and --versus name."""
-    from whence.methods.target import contrast
-
-    def named(given: str) -> str | int:
-        is_number = re.fullmatch(r"-?[0-9]{1,9}", given) is not None and given not in classes
-        return int(given) if is_number else given
-
-    return named(target) if versus is None else contrast(named(target), named(versus))
 
 
 def _note_idle_settings(context: typer.Context, names: list[str], settings: list[str]) -> None:

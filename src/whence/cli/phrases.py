@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whence.cli.explain import _target
 from whence.cli.loading import pipeline_of
+from whence.cli.settings import target_written
 from whence.cli.streams import put, require_place
 from whence.methods.registry import METHODS
 
@@ -55,7 +55,7 @@ def phrases(
     from whence._phrases import phrase_tree
     from whence._phrases import phrases as score_phrases
 
-    chosen = _target(target, versus, pipeline.classes)
+    chosen = target_written(target, versus, pipeline.classes)
     if span:
         found = score_phrases(pipeline, text, span, target=chosen, method=str(method))
     else:

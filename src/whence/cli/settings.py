@@ -1,6 +1,7 @@
 """Methods with settings, as they are written in a command."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from whence.methods.registry import METHODS
 
 if TYPE_CHECKING:
     from whence.methods.method import Method
+    from whence.methods.target import Contrast
 
 
 def value_of(written: str) -> object:
@@ -43,3 +45,14 @@ def method_written(given: str) -> "Method":
     if unknown or any(not sign for _, sign, _ in pairs):
         raise InputError(f"--method {given}: {name} has the settings {', '.join(settings_of(name))}; write 'lrp(delta=1)'")
     return method_with(name, settings)
+
+
+def target_written(target: str, versus: str | None, classes: "Sequence[str]") -> "str | int | Contrast":
+    """The target that --target and --versus name."""
+    from whence.methods.target import contrast
+
+    def named(given: str) -> str | int:
+        is_number = re.fullmatch(r"-?[0-9]{1,9}", given) is not None and given not in classes
+        return int(given) if is_number else given
+
+    return named(target) if versus is None else contrast(named(target), named(versus))

@@ -7,17 +7,11 @@ from whence.errors import DataError
 
 MANIFEST, REJECTS = "manifest.json", "rejects.parquet"
 PART = re.compile(r"part-(\d{6,})\.parquet")
-ROWS_REJECTED = re.compile(r"rejects-(\d{6,})\.parquet")  # of one part; at the end they become one file
 
 
 def part_name(number: int) -> str:
     """The file of a part's explained texts."""
     return f"part-{number:06}.parquet"
-
-
-def rejects_name(number: int) -> str:
-    """The file of a part's rejected rows, while the job runs."""
-    return f"rejects-{number:06}.parquet"
 
 
 def arrow() -> Any:

@@ -1,0 +1,153 @@
+"""The parts of a corpus: stretches of the input that are explained and written one by one, the same on every run."""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+
+from whence.corpus.layout import arrow, part_name, rejects_schema
+from whence.corpus.reading import Row
+from whence.corpus.storage import Storage
+
+ROWS = 8192
+CHARACTERS = 2**22  # of all texts of a part, so that its memory is bounded whatever their length
+METADATA = b"whence"
+REJECTS_AT_ONCE = 10**5
+REASONS = 20
+
+
+class Part(NamedTuple):
+    """Consecutive rows of the input, the first of them with this number."""
+
+    number: int
+    first: int
+    rows: Sequence[Row]
+
+    def digest(self) -> str:
+        """A hash of the rows, which tells them from changed ones."""
+        found = hashlib.sha256()
+        for row in self.rows:
+            found.update(repr(row).encode("utf-8", "surrogatepass"))
+        return found.hexdigest()[:16]
+
+
+def parts_of(rows: Iterable[Row], *, size: int = ROWS) -> Iterator[Part]:
+    """The rows in parts of that many, or of fewer if they are long."""
+    number = first = characters = 0
+    held: list[Row] = []
+    for row in rows:
+        held.append(row)
+        characters += (
+            len(row.content) if isinstance(row.content, str) else 100 if row.content is None else 8 * _values(row.content)
+        )
+        if len(held) == size or characters >= CHARACTERS:
+            yield Part(number, first, held)
+            number, first, characters, held = number + 1, first + len(held), 0, []
+    if held:
+        yield Part(number, first, held)
+
+
+def _values(content: object) -> int:
+    """How many values there are in lists of lists."""
+    return sum(map(_values, content)) if isinstance(content, (list, tuple)) else 1  # pyright: ignore[reportUnknownArgumentType]
+
+
+class Rejected(NamedTuple):
+    """A row that was not explained, and why."""
+
+    row: int
+    id: str | None
+    reason: str
+
+
+class Explained(NamedTuple):
+    """What became of the rows of a part: a table of the explained ones, and the others."""
+
+    table: Any
+    rejected: Sequence[Rejected]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A part that is on the disk."""
+
+    number: int
+    first: int
+    rows: int
+    explained: int
+    digest: str  # of the rows it was made from
+    job: str  # the digest of the job that made it
+    bytes: int = 0
+
+    def entry(self) -> dict[str, object]:
+        """Its entry in the manifest."""
+        return {
+            "file": part_name(self.number),
+            "first": self.first,
+            "rows": self.rows,
+            "explained": self.explained,
+            "rejected": self.rows - self.explained,
+            "digest": self.digest,
+            "bytes": self.bytes,
+        }
+
+
+def write_part(storage: Storage, part: Part, found: Explained, job: str, facts: Mapping[str, object]) -> Written:
+    """Write what became of all rows of a part as one file: the explained ones as its table, the others in its metadata."""
+    rows = len(part.rows)
+    written = Written(part.number, part.first, rows, rows - len(found.rejected), part.digest(), job)
+    own = {key: value for key, value in asdict(written).items() if key != "bytes"}
+    kept = json.dumps({**facts, "part": own, "rejected": found.rejected})
+    content = parquet_bytes(found.table.replace_schema_metadata({METADATA: kept}))
+    storage.write(part_name(part.number), content)
+    return replace(written, bytes=len(content))
+
+
+def parquet_bytes(table: Any) -> bytes:
+    """A table as a Parquet file."""
+    pa = arrow()
+    sink = pa.BufferOutputStream()
+    pa.parquet.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    return sink.getvalue().to_pybytes()
+
+
+class Kept(NamedTuple):
+    """What a part on the disk says of itself, and its rejected rows."""
+
+    written: Written
+    rejected: list[Rejected]
+
+
+def read_written(storage: Storage, number: int, size: int) -> Kept | None:
+    """What a part on the disk says of itself; None if it is damaged."""
+    pa = arrow()
+    try:
+        with storage.open(part_name(number)) as file:
+            kept = json.loads(pa.parquet.read_metadata(file).metadata[METADATA])
+        return Kept(Written(**kept["part"], bytes=size), [Rejected(*each) for each in kept["rejected"]])
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+        return None
+
+
+def rejects_of(storage: Storage, parts: Iterable[Written]) -> tuple[bytes, dict[str, int]]:
+    """The rejected rows of all parts as a Parquet file, and how often the most frequent reasons occur, without numbers."""
+    pa, reasons = arrow(), Counter[str]()
+    sink = pa.BufferOutputStream()
+    with pa.parquet.ParquetWriter(sink, rejects_schema(), compression="zstd") as writer:
+        held: list[Rejected] = []
+        for part in parts:
+            if part.explained < part.rows and (found := read_written(storage, part.number, part.bytes)):
+                held += found.rejected
+                reasons.update(re.sub(r"\d[\d,]*", "N", each.reason)[:100] for each in found.rejected)
+            if len(held) > REJECTS_AT_ONCE:
+                writer.write_table(_rejects(held))
+                held = []
+        writer.write_table(_rejects(held))
+    return sink.getvalue().to_pybytes(), dict(reasons.most_common(REASONS))
+
+
+def _rejects(rejected: Sequence[Rejected]) -> Any:
+    return arrow().Table.from_pylist([each._asdict() for each in rejected], schema=rejects_schema())

@@ -1,0 +1,169 @@
+"""The input of a corpus: the files that a path, a folder, a pattern or an address stands for, and what identifies them."""
+
+import glob
+import hashlib
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from whence.corpus.layout import arrow
+from whence.corpus.reading import SUFFIXES, Columns, Row, format_of, read_rows
+from whence.errors import DataError
+
+STANDARD_INPUT = "-"
+PIECE = 2**20
+
+
+def is_address(place: str) -> bool:
+    """Whether a place is an address such as s3://bucket/folder."""
+    return "://" in place
+
+
+def filesystem_of(place: str) -> tuple[Any, str]:
+    """The file system of a place, and the path in it."""
+    arrow()
+    from pyarrow import fs  # pyright: ignore[reportMissingTypeStubs]
+
+    pa_fs: Any = fs
+    if not is_address(place):
+        return pa_fs.LocalFileSystem(), str(Path(place).absolute())
+    try:
+        return pa_fs.FileSystem.from_uri(place)
+    except (OSError, ValueError, arrow().ArrowException) as error:
+        raise DataError(f"{place!r} cannot be opened: {str(error).splitlines()[0]}") from None
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the input."""
+
+    name: str  # under which the manifest lists it
+    path: str
+    filesystem: Any
+    format: str
+    size: int
+
+    def open(self) -> Any:
+        """Its bytes, with random access."""
+        return self.filesystem.open_input_file(self.path)
+
+    def identity(self) -> dict[str, object]:
+        """What tells it from a changed one: its name, size and a hash of all its bytes."""
+        digest = hashlib.sha256()
+        with closing(self.open()) as stream:
+            while piece := stream.read(PIECE):
+                digest.update(piece)
+        return {"name": self.name, "bytes": self.size, "sha256": digest.hexdigest()}
+
+
+@dataclass
+class Source:
+    """All files of an input in order; `read` bytes of `size` have been taken so far. Standard input has no files."""
+
+    files: Sequence[File]
+    columns: Columns
+    format: str | None = None  # of standard input
+    skipped: Sequence[str] = ()  # files of a folder that hold no rows, by their names
+    read: int = 0
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of all files; None for standard input."""
+        return sum(file.size for file in self.files) if self.files or not self.format else None
+
+    def identity(self) -> dict[str, object]:
+        """What tells this input from another."""
+        if self.format:
+            return {"standard input": self.format}
+        return {"files": [file.identity() for file in self.files], "skipped": list(self.skipped)}
+
+    def rows(self) -> Generator[Row]:
+        """All rows. A file among several that cannot be read is one row with a problem; a single one raises."""
+        if self.format:
+            stream: Any = sys.stdin.buffer
+            yield from _refusing("standard input", read_rows(lambda: stream, "standard input", self.format, self.columns))
+            return
+        before = 0
+        for file in self.files:
+            found = self._counted(file, before)
+            try:
+                yield from found if len(self.files) > 1 else _refusing(file.name, found)
+            except DataError as error:
+                if len(self.files) == 1:
+                    raise
+                yield Row(problem=f"{file.name} {error}")
+            before += file.size
+            self.read = before
+
+    def _counted(self, file: File, before: int) -> Iterator[Row]:
+        """The rows of a file, while `read` tells how far it is read."""
+        opened: list[Any] = []
+
+        def opening() -> Any:
+            opened.append(file.open())
+            return opened[0]
+
+        for number, row in enumerate(read_rows(opening, file.name, file.format, self.columns)):
+            if number % 1024 == 0 and not opened[0].closed:
+                self.read = before + opened[0].tell()
+            yield row
+
+
+def _refusing(name: str, rows: Iterator[Row]) -> Iterator[Row]:
+    try:
+        yield from rows
+    except DataError as error:
+        raise DataError(f"{name} {error}") from None
+
+
+def source_of(place: str, columns: Columns, *, format: str | None = None) -> Source:
+    """The input that a place names: a file, a folder, a pattern, an address such as s3://…, or - for standard input."""
+    if place == STANDARD_INPUT:
+        if format == "parquet":
+            raise DataError("standard input cannot be Parquet, which is read from its end; give a file")
+        return Source((), columns, format or "text")
+    filesystem, path = filesystem_of(place)
+    files, skipped = _found(filesystem, path, place, format)
+    if not files:
+        known = ", ".join(SUFFIXES)
+        raise DataError(f"{place!r} has no file to read; files are known by their suffix: {known}, also with .gz or .zst")
+    return Source(files, columns, None, skipped)
+
+
+def _found(filesystem: Any, path: str, place: str, format: str | None) -> tuple[list[File], list[str]]:
+    from pyarrow import fs  # pyright: ignore[reportMissingTypeStubs]
+
+    pa_fs: Any = fs
+    try:
+        info = filesystem.get_file_info(path)
+        if info.type == pa_fs.FileType.File:
+            kind = format or format_of(path)
+            if kind is None:
+                raise DataError(
+                    f"{place!r} has a suffix that says no format; known are {', '.join(SUFFIXES)}, also with .gz or .zst; "
+                    "or say it with --input-format"
+                )
+            return [File(Path(path).name, path, filesystem, kind, info.size)], []
+        if info.type == pa_fs.FileType.Directory:
+            listed = filesystem.get_file_info(pa_fs.FileSelector(path, recursive=True))
+            base = path.rstrip("/") + "/"
+        else:
+            if is_address(place) or not glob.has_magic(place):
+                raise DataError(f"{place!r} does not exist; give a file, a folder, a pattern such as 'data/*.csv', or -")
+            listed = filesystem.get_file_info(sorted(glob.glob(path, recursive=True)))
+            base = str(Path(path[: next(n for n, c in enumerate(path) if c in "*?[")]).parent) + "/"
+    except OSError as error:
+        raise DataError(f"{place!r} cannot be read: {error.strerror or str(error).splitlines()[0]}") from None
+    files: list[File] = []
+    skipped: list[str] = []
+    for each in sorted((one for one in listed if one.type == pa_fs.FileType.File), key=lambda one: one.path):
+        name = each.path.removeprefix(base)
+        kind = format or format_of(each.path)
+        if kind is None or any(part.startswith((".", "_")) for part in name.split("/")):
+            skipped.append(name)
+        else:
+            files.append(File(name, each.path, filesystem, kind, each.size))
+    return files, skipped

@@ -1,0 +1,160 @@
+"""Texts explained in bulk: the rows of a part in, a table of their relevance out, and the reasons of those left out."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from whence._batches import TOKENS, Cut, batches, cut
+from whence._explain import BATCH, One, answered
+from whence.corpus.layout import arrow, text_schema
+from whence.corpus.parts import Explained, Part, Rejected
+from whence.corpus.reading import Row
+from whence.errors import InputError, WhenceError
+from whence.methods.method import Method
+from whence.methods.target import Contrast
+from whence.models.pipeline import Pipeline
+from whence.threads import one_thread
+
+CHARACTERS_PER_TOKEN = 64  # a text with more than that for every token it may have is not even split
+
+
+class Line(NamedTuple):
+    """What was found for one text and one class."""
+
+    relevance: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    target: int
+    score: float
+    absorbed: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class TextTask:
+    """How texts are explained; a pure function of the rows of a part, wherever it runs."""
+
+    pipeline: Pipeline
+    target: One
+    method: Method
+    has_labels: bool = False
+    longest: int = TOKENS  # tokens of a text
+    device: str | None = None
+
+    def start(self) -> None:
+        """Move the module to its device."""
+        if self.device is not None:
+            self.pipeline.module.to(self.device)
+
+    def explain(self, part: Part) -> Explained:
+        """Explain the texts of a part, in order; what cannot be explained is rejected with its reason."""
+        cuts: dict[int, Cut] = {}
+        rejected: dict[int, str] = {}
+        for n, row in enumerate(part.rows):
+            try:
+                cuts[n] = self._cut(row)
+            except InputError as error:
+                rejected[n] = str(error)
+        lines: dict[int, list[Line]] = {}
+        with one_thread():
+            for n, found in self._found(cuts):
+                if isinstance(found, str):
+                    rejected[n] = found
+                else:
+                    lines[n] = found
+        table = self._table(part, cuts, dict(sorted(lines.items())))
+        return Explained(table, [Rejected(part.first + n, part.rows[n].id, rejected[n]) for n in sorted(rejected)])
+
+    def _cut(self, row: Row) -> Cut:
+        """The tokens of a row's text; raises with the reason if it has none."""
+        text = text_in(row)
+        whole = text if isinstance(text, str) else " ".join(text)
+        if len(whole) > CHARACTERS_PER_TOKEN * self.longest:
+            most = CHARACTERS_PER_TOKEN * self.longest
+            raise InputError(f"the text is too long: {len(whole):,} characters; at most {most:,}")
+        try:
+            whole.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"the text is not valid UTF-8 (at character {error.start:,})") from None
+        if not whole.strip():
+            raise InputError("the text is empty")
+        found = cut(self.pipeline, text)
+        if len(found.forms) > self.longest:
+            raise InputError(f"the text is too long: {len(found.forms):,} tokens; at most {self.longest:,}")
+        return found
+
+    def _found(self, cuts: Mapping[int, Cut]) -> Iterable[tuple[int, "list[Line] | str"]]:
+        """For every text its lines, or why there are none. A batch that fails is tried again in halves."""
+        numbers = list(cuts)
+        for rows, forward in batches(self.pipeline, [cuts[n] for n in numbers], size=BATCH):
+            own = [numbers[n] for n in rows]
+            try:
+                result, scores = answered(self.pipeline, forward, self.target, self.method)
+            except (WhenceError, MemoryError, torch.OutOfMemoryError) as error:
+                if len(own) == 1:
+                    reason = str(error) if isinstance(error, WhenceError) else "the text needs more memory than there is"
+                    yield own[0], reason
+                    continue
+                for half in (own[: len(own) // 2], own[len(own) // 2 :]):
+                    yield from self._found({n: cuts[n] for n in half})
+                continue
+            yield from zip(own, self._lines([cuts[n] for n in own], result, scores.float().cpu().numpy()), strict=True)
+
+    def _lines(self, cuts: Sequence[Cut], result: Any, scores: NDArray[np.float32]) -> Iterable[list[Line]]:
+        """The lines of a batch: one for every text, or one for every class of every text."""
+        relevance, amounts = result.relevance.float().cpu().numpy(), result.score.double().cpu().numpy()
+        absorbed = {name: amount.double().cpu().numpy() for name, amount in result.absorbed.items()}
+        is_all = self.target == "all"
+        one = self.target.one if isinstance(self.target, Contrast) else self.target
+        for n, each in enumerate(cuts):
+            best = int(scores[n].argmax())
+            classes = range(len(scores[n])) if is_all else [best if one == "predicted" else cast(int, one)]
+            yield [
+                Line(relevance[place][: len(each.forms)], scores[n], index, float(amounts[place]), {
+                    name: float(amount[place]) for name, amount in absorbed.items()
+                })
+                for index in classes
+                for place in [(index, n) if is_all else (n,)]
+            ]  # fmt: skip
+
+    def _table(self, part: Part, cuts: Mapping[int, Cut], lines: Mapping[int, Sequence[Line]]) -> Any:
+        pa, classes = arrow(), self.pipeline.classes
+        flat = [(n, line) for n, own in lines.items() for line in own]
+        numbers = [n for n, _ in flat]
+        tokens = [[cuts[n].text[start:end] for start, end in cuts[n].spans] for n in numbers]
+        places = pa.array(np.cumsum([0, *map(len, tokens)]), pa.int32())
+        relevance: Any = np.concatenate([line.relevance for _, line in flat]) if flat else np.zeros(0, np.float32)
+        columns: dict[str, Any] = {
+            "row": [part.first + n for n in numbers],
+            "id": [part.rows[n].id for n in numbers],
+            "text": [cuts[n].text for n in numbers],
+            "tokens": pa.ListArray.from_arrays(places, pa.array([token for own in tokens for token in own], pa.string())),
+            "relevance": pa.ListArray.from_arrays(places, pa.array(relevance, pa.float32())),
+            "predicted": [classes[int(line.scores.argmax())] for _, line in flat],
+            "target": [classes[line.target] for _, line in flat],
+            "score": [line.score for _, line in flat],
+            "scores": [line.scores for _, line in flat],
+            "absorbed": [list(line.absorbed.items()) for _, line in flat],
+            "label": [part.rows[n].label for n in numbers],
+        }
+        schema = text_schema(label=self.has_labels)
+        return pa.table({name: columns[name] for name in schema.names}, schema=schema)
+
+
+def text_in(row: Row) -> str | tuple[str, ...]:
+    """The text of a row, or its words if it is split already; raises if it holds neither."""
+    content: object = row.content
+    if row.problem:
+        raise InputError(row.problem)
+    if content is None:
+        raise InputError("there is no text")
+    if isinstance(content, bytes):
+        return content.decode("utf-8", "surrogateescape")
+    if isinstance(content, list) and content and all(isinstance(word, str) for word in cast(list[object], content)):
+        return tuple(cast(list[str], content))
+    if not isinstance(content, str):
+        shown = repr(content)
+        raise InputError(f"{shown[:40]}{'…' * (len(shown) > 40)} is not a text but a {type(content).__name__}")
+    return content
