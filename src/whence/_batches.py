@@ -32,7 +32,10 @@ class Cut(NamedTuple):
     @staticmethod
     def of(text: str, tokens: Sequence[Token]) -> "Cut":
         """A text with the tokens that a tokenizer found."""
-        return Cut(text, [token.form for token in tokens], tuple((token.start, token.end) for token in tokens))
+        if not tokens:
+            return Cut(text, (), ())
+        starts, ends, forms = zip(*tokens, strict=True)
+        return Cut(text, forms, tuple(zip(starts, ends, strict=True)))
 
 
 def cut(pipeline: Pipeline, text: Text, *, name: str = "the text") -> Cut:
@@ -66,8 +69,9 @@ def batches(
     """
     name, device = embedding_of(pipeline)
     for rows in groups(pipeline, [len(each.forms) for each in cuts], size):
-        ids = [torch.tensor(pipeline.vocabulary.ids(cuts[n].forms), device="cpu") for n in rows]
-        padded = nn.utils.rnn.pad_sequence(ids, batch_first=True).to(device)
+        ids = [pipeline.vocabulary.ids(cuts[n].forms) for n in rows]
+        longest = max(map(len, ids))
+        padded = torch.tensor([own + [0] * (longest - len(own)) for own in ids], device="cpu").to(device)
         more: dict[str, object] = {}
         if takes_lengths(pipeline.module):
             more["lengths"] = torch.tensor([len(each) for each in ids], device="cpu")

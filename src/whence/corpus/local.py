@@ -1,20 +1,19 @@
 """Parts worked on in processes of this machine. One that is killed is replaced, and its part is done again."""
 
+import gc
 import os
 import pickle
 import signal
 import threading
 from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
-from typing import Any
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 
 from whence.corpus.job import Engine, Work
 from whence.corpus.parts import Part, Written
 from whence.errors import InputError, WhenceError
 
-AHEAD = 2  # parts per process that wait for it
 DEATHS = 5  # of processes one after the other, without a part being finished
 
 
@@ -32,91 +31,117 @@ def work_here(work: Work, parts: Iterable[Part]) -> Iterator[Written]:
 
 
 def work_in_processes(work: Work, parts: Iterable[Part], workers: int) -> Generator[Written]:
-    """Do all parts in several processes; the finished ones come in any order, and few wait at a time."""
-    _require_sendable(work)
-    pool, pending, deaths = _pool(work, workers), dict[Future[Written], Part](), 0
-    waiting = iter(parts)
+    """Do all parts in several processes, as they come; the finished ones come in any order. Only one part waits at a time."""
+    sent = _sendable(work)
+    ahead = iter(parts)
+    upcoming = next(ahead, None)
+    busy: dict[Connection, _Worker] = {}
+    idle: list[_Worker] = []
+    deaths = 0
     try:
-        is_left = True
-        while is_left or pending:
-            while is_left and len(pending) < AHEAD * workers:
-                part = next(waiting, None)
-                is_left = part is not None
-                if part is not None:
-                    pending[_submitted(pool, part)] = part
-            done, _ = wait(pending, return_when=FIRST_COMPLETED)
-            if any(isinstance(each.exception(), BrokenProcessPool) for each in done):
+        while upcoming is not None or busy:
+            while upcoming is not None and (idle or len(busy) < workers):
+                worker = idle.pop() if idle else _Worker(sent)
+                busy[worker.connection] = worker
+                worker.give(upcoming)
+                upcoming = next(ahead, None)
+            for connection in wait(list(busy)):
+                worker = busy.pop(connection)  # pyright: ignore[reportArgumentType] - only connections were waited for
+                part, found = worker.answer()
+                if found is not None:
+                    deaths = 0
+                    idle.append(worker)
+                    yield found
+                    continue
                 deaths += 1
                 if deaths == DEATHS:
                     raise WhenceError(
                         f"{DEATHS} processes ended one after the other without finishing a part; is there enough memory? What "
                         "was done is kept; try fewer --workers, or a smaller --part-rows with --restart"
                     )
-                finished = {each for each in done if each.exception() is None}
-                lost = [part for each, part in pending.items() if each not in finished]
-                yield from (each.result() for each in finished)
-                _stop(pool)
-                pool = _pool(work, workers)
-                pending = {_submitted(pool, part): part for part in lost}
-                continue
-            for each in done:
-                del pending[each]
-                deaths = 0
-                yield each.result()
+                worker.stop()
+                replacement = _Worker(sent)
+                busy[replacement.connection] = replacement
+                replacement.give(part)
     finally:
-        _stop(pool)
+        for worker in [*busy.values(), *idle]:
+            worker.stop()
 
 
-def _submitted(pool: ProcessPoolExecutor, part: Part) -> Future[Written]:
-    """A part that is given to the processes; if they have just died, a future that says so."""
+def _sendable(work: Work) -> bytes:
     try:
-        return pool.submit(_done, part)
-    except BrokenProcessPool as error:
-        failed = Future[Written]()
-        failed.set_exception(error)
-        return failed
-
-
-def _require_sendable(work: Work) -> None:
-    try:
-        pickle.dumps(work)
+        return pickle.dumps(work)
     except Exception as error:
         raise InputError(f"the model cannot be sent to other processes: {error}; give --workers 1") from None
 
 
-def _pool(work: Work, workers: int) -> ProcessPoolExecutor:
-    # New processes, not copies of this one: they hold none of its locks, files and threads.
-    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(work,))
+class _Worker:
+    """A new process, not a copy of this one: it holds none of its locks, files and threads.
+
+    Nothing big is given to it while it starts: the parent would wait for ever for one that is killed then. Afterwards this
+    process alone holds its end of the connection, so that either side sees at once when the other is gone.
+    """
+
+    def __init__(self, work: bytes) -> None:
+        context = get_context("spawn")
+        self.connection, other = context.Pipe()
+        self.process: BaseProcess = context.Process(target=_serve, args=(other,), daemon=True)
+        self.process.start()
+        other.close()
+        self.work, self.part = work, Part(0, 0, ())
+
+    def give(self, part: Part) -> None:
+        """Send a part; if the process is dead, the answer will say so."""
+        self.part = part
+        try:
+            if self.work:
+                self.connection.send_bytes(self.work)
+                self.work = b""
+            self.connection.send(part)
+        except ConnectionError:
+            pass
+
+    def answer(self) -> tuple[Part, Written | None]:
+        """The part, and what became of it; None if the process died. What the process could not do raises here."""
+        try:
+            found = self.connection.recv()
+        except (EOFError, ConnectionError):
+            return self.part, None
+        if isinstance(found, Written):
+            return self.part, found
+        kind, message = found
+        raise kind(message)
+
+    def stop(self) -> None:
+        """End the process now: what it has not finished is done again by the next run."""
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
 
 
-def _stop(pool: ProcessPoolExecutor) -> None:
-    """End the processes now: what they have not finished is done again by the next run."""
-    processes: dict[int, Any] = getattr(pool, "_processes", None) or {}
-    for process in list(processes.values()):
-        process.terminate()
-    pool.shutdown(wait=True, cancel_futures=True)
-
-
-_work: list[Work] = []  # of this process, when it is one of the workers
-
-
-def _begin(work: Work) -> None:
-    import torch
-
+def _serve(connection: Connection) -> None:
+    """Do parts until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    import torch
+
     torch.set_num_threads(1)
+    work: Work = pickle.loads(connection.recv_bytes())  # from the parent, not from a file
     work.start()
-    _work.append(work)
+    gc.freeze()  # what is there now stays: looking through it again and again would take a tenth of the time
+    while True:
+        part: Part = connection.recv()
+        try:
+            connection.send(work(part))
+        except WhenceError as error:
+            connection.send((type(error), str(error)))
+        except Exception as error:
+            connection.send((WhenceError, f"part {part.number} failed: {type(error).__name__}: {error}"))
 
 
 def _end_with_parent() -> None:
-    """A killed parent must not leave workers behind, which would wait for ever."""
+    """A killed parent must not leave workers behind, at work or waiting."""
     parent = parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _done(part: Part) -> Written:
-    return _work[0](part)

@@ -55,20 +55,22 @@ def require_same(storage: Storage, manifest: Mapping[str, Any], identity: Mappin
         )
 
 
-def _difference(before: Any, now: Any) -> str:
+def _difference(before: object, now: object) -> str:
     """The first thing that differs, briefly."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        one, other = cast(dict[str, Any], before), cast(dict[str, Any], now)
-        key = next(key for key in [*one, *other] if one.get(key) != other.get(key))
-        return f"{key}: {_difference(one.get(key), other.get(key))}"
-    if isinstance(before, list) and isinstance(now, list):
-        first, second = cast(list[Any], before), cast(list[Any], now)
-        pairs = [(a, b) for a, b in zip(first, second, strict=False) if a != b]
-        return _difference(*pairs[0]) if pairs else f"{len(first):,}, now {len(second):,}"
+    for kind in (dict, list):
+        if isinstance(before, kind) and isinstance(now, kind):
+            one, other = _entries(cast(object, before)), _entries(cast(object, now))
+            key = next(key for key in [*one, *other] if one.get(key) != other.get(key))
+            return f"{key}: {_difference(one.get(key), other.get(key))}"
     return f"{_brief(before)}, now {_brief(now)}"
 
 
-def _brief(value: object) -> str:
+def _entries(found: object) -> dict[object, object]:
+    """What a dictionary holds by its keys, or a list by its numbers."""
+    return dict(enumerate(cast(list[object], found))) if isinstance(found, list) else cast(dict[object, object], found)
+
+
+def _brief(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
 

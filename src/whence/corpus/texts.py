@@ -27,6 +27,7 @@ class Line(NamedTuple):
 
     relevance: NDArray[np.float32]
     scores: NDArray[np.float32]
+    predicted: int
     target: int
     score: float
     absorbed: Mapping[str, float]
@@ -108,11 +109,10 @@ class TextTask:
         absorbed = {name: amount.double().cpu().numpy() for name, amount in result.absorbed.items()}
         is_all = self.target == "all"
         one = self.target.one if isinstance(self.target, Contrast) else self.target
-        for n, each in enumerate(cuts):
-            best = int(scores[n].argmax())
+        for n, (each, best) in enumerate(zip(cuts, cast(list[int], scores.argmax(1).tolist()), strict=True)):
             classes = range(len(scores[n])) if is_all else [best if one == "predicted" else cast(int, one)]
             yield [
-                Line(relevance[place][: len(each.forms)], scores[n], index, float(amounts[place]), {
+                Line(relevance[place][: len(each.forms)], scores[n], best, index, float(amounts[place]), {
                     name: float(amount[place]) for name, amount in absorbed.items()
                 })
                 for index in classes
@@ -126,16 +126,19 @@ class TextTask:
         tokens = [[cuts[n].text[start:end] for start, end in cuts[n].spans] for n in numbers]
         places = pa.array(np.cumsum([0, *map(len, tokens)]), pa.int32())
         relevance: Any = np.concatenate([line.relevance for _, line in flat]) if flat else np.zeros(0, np.float32)
+        scores = np.stack([line.scores for _, line in flat]) if flat else np.zeros((0, len(classes)), np.float32)
         columns: dict[str, Any] = {
             "row": [part.first + n for n in numbers],
             "id": [part.rows[n].id for n in numbers],
             "text": [cuts[n].text for n in numbers],
             "tokens": pa.ListArray.from_arrays(places, pa.array([token for own in tokens for token in own], pa.string())),
             "relevance": pa.ListArray.from_arrays(places, pa.array(relevance, pa.float32())),
-            "predicted": [classes[int(line.scores.argmax())] for _, line in flat],
+            "predicted": [classes[line.predicted] for _, line in flat],
             "target": [classes[line.target] for _, line in flat],
             "score": [line.score for _, line in flat],
-            "scores": [line.scores for _, line in flat],
+            "scores": pa.FixedSizeListArray.from_arrays(pa.array(scores.reshape(-1)), len(classes)).cast(
+                pa.list_(pa.float32())
+            ),
             "absorbed": [list(line.absorbed.items()) for _, line in flat],
             "label": [part.rows[n].label for n in numbers],
         }
@@ -152,9 +155,10 @@ def text_in(row: Row) -> str | tuple[str, ...]:
         raise InputError("there is no text")
     if isinstance(content, bytes):
         return content.decode("utf-8", "surrogateescape")
-    if isinstance(content, list) and content and all(isinstance(word, str) for word in cast(list[object], content)):
-        return tuple(cast(list[str], content))
-    if not isinstance(content, str):
-        shown = repr(content)
-        raise InputError(f"{shown[:40]}{'…' * (len(shown) > 40)} is not a text but a {type(content).__name__}")
-    return content
+    if isinstance(content, str):
+        return content
+    words = tuple(cast(list[object], content)) if isinstance(content, list) else ()
+    if words and all(isinstance(word, str) for word in words):
+        return cast(tuple[str, ...], words)
+    shown = repr(cast(object, content))
+    raise InputError(f"{shown[:40]}{'…' * (len(shown) > 40)} is not a text but a {type(row.content).__name__}")

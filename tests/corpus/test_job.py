@@ -1,0 +1,398 @@
+"""A corpus is explained once and completely, whatever happens in between."""
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from filelock import FileLock
+
+import whence
+from tests.corpus.outputs import accounted, everything, explained, manifest, parts, rejected
+from whence.corpus import job as job_room
+from whence.corpus import texts as texts_room
+from whence.corpus.explain import explain
+from whence.errors import DataError, InputError, ModelError, WhenceError
+from whence.models.pipeline import Pipeline
+
+WORDS = "the a film is good bad not really great dull story , . with and very wonderful — “ isn't 3.5 naïve".split()
+
+
+def write_corpus(path: Path, count: int, *, seed: int = 0) -> Path:
+    """Texts of 1 to 30 words, and a few rows that cannot be explained."""
+    random = np.random.default_rng(seed)
+    with path.open("w") as file:
+        for n in range(count):
+            text = "" if n % 17 == 16 else " ".join(random.choice(WORDS, size=random.integers(1, 30)))
+            file.write(json.dumps({"id": f"i{n}", "text": text, "stars": n % 5}) + "\n")
+    return path
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return write_corpus(tmp_path / "in.jsonl", 100)
+
+
+def run(pipeline: Pipeline, corpus: Path, out: Path, **options: Any) -> dict[str, Any]:
+    return explain(pipeline, corpus, out, **{"id": "id", "workers": 1, "part_rows": 30, **options})
+
+
+def test_every_row_is_explained_or_rejected(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:
+    found = run(pipeline, corpus, tmp_path / "out", label="stars")
+    accounted(tmp_path / "out", 100)
+    assert found == manifest(tmp_path / "out")
+    assert [part["first"] for part in found["parts"]] == [0, 30, 60, 90]
+    assert rejected(tmp_path / "out") == dict.fromkeys(range(16, 100, 17), "the text is empty")
+    assert found["reasons"] == {"the text is empty": 5}
+    rows = explained(tmp_path / "out")
+    assert [row["row"] for row in rows] == [n for n in range(100) if n % 17 != 16]
+    assert all(row["id"] == f"i{row['row']}" and row["label"] == str(row["row"] % 5) for row in rows)
+
+
+@pytest.mark.parametrize("target", ["predicted", "negative", "all", whence.contrast("positive", "rest")])
+@pytest.mark.parametrize("method", ["lrp", "sa", "ig"])
+def test_the_numbers_are_those_of_explain(pipeline: Pipeline, corpus: Path, tmp_path: Path, target: Any, method: str) -> None:
+    run(pipeline, corpus, tmp_path / "out", target=target, method=method, part_rows=1000)
+    rows = explained(tmp_path / "out")
+    given = [json.loads(line)["text"] for line in corpus.read_text().splitlines()]
+    wanted = whence.explain(pipeline, [text for text in given if text], target=target, method=method)
+    assert len(rows) == len(wanted)
+    for row, each in zip(rows, wanted, strict=True):
+        assert (row["text"], tuple(row["tokens"])) == (each.text, each.tokens)
+        assert (row["predicted"], row["target"]) == (each.predicted, each.target)
+        assert row["relevance"] == pytest.approx(each.relevance, abs=0)  # to the last bit
+        assert row["score"] == each.score
+        assert dict(row["absorbed"]) == each.absorbed
+        assert row["scores"] == pytest.approx(list(each.scores.values()), rel=1e-6)
+
+
+def test_relevance_and_what_was_absorbed_add_up(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:
+    run(pipeline, corpus, tmp_path / "out")
+    for row in explained(tmp_path / "out"):
+        assert sum(row["relevance"]) + sum(dict(row["absorbed"]).values()) == pytest.approx(row["score"], abs=1e-4)
+
+
+def test_texts_that_are_split_already_keep_their_words(pipeline: Pipeline, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": ["is", "n\'t", "good-ish"]}\n')
+    run(pipeline, tmp_path / "in.jsonl", tmp_path / "out", id=None)
+    assert explained(tmp_path / "out")[0]["tokens"] == ["is", "n't", "good-ish"]
+
+
+def test_rows_that_are_no_text_are_rejected(pipeline: Pipeline, tmp_path: Path) -> None:
+    lines = [5, None, True, {"a": 1}, [], [1], " \t ", "\ud800 bad", "good", "x" * 9000, "x " * 200]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines) + "nonsense\n")
+    run(pipeline, tmp_path / "in.jsonl", tmp_path / "out", id=None, longest=100)
+    accounted(tmp_path / "out", 12)
+    reasons = rejected(tmp_path / "out")
+    assert set(reasons) == set(range(12)) - {8}
+    assert "5 is not a text but a int" in reasons[0]
+    assert reasons[1] == "there is no text"
+    assert "not valid UTF-8" in reasons[7]
+    assert reasons[9] == "the text is too long: 9,000 characters; at most 6,400"
+    assert reasons[10] == "the text is too long: 200 tokens; at most 100"
+
+
+class Picky(torch.nn.Module):
+    """A model that gives no number for one of its words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(4, 3)
+        self.lstm = torch.nn.LSTM(3, 4, batch_first=True)
+        self.head = torch.nn.Linear(4, 2)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        hidden, _ = self.lstm(self.embedding(ids))
+        scores = self.head(hidden[:, -1])
+        return torch.where((ids == 3).any(1, keepdim=True), torch.nan, scores)
+
+
+def test_a_text_that_the_model_fails_on_costs_no_other(tmp_path: Path) -> None:
+    from whence.text.tokenizer import TreebankTokenizer
+    from whence.text.vocabulary import Vocabulary
+
+    torch.manual_seed(0)
+    picky = Pipeline(Picky().eval(), TreebankTokenizer(), Vocabulary(["good", "bad", "poison"]), ("no", "yes"))
+    texts = ["good bad", "bad poison", "bad bad", "good good", "poison good"]
+    (tmp_path / "in.txt").write_text("".join(f"{text}\n" for text in texts))
+    run(picky, tmp_path / "in.txt", tmp_path / "out", id=None)
+    accounted(tmp_path / "out", 5)
+    assert set(rejected(tmp_path / "out")) == {1, 4}
+    assert "not finite" in rejected(tmp_path / "out")[1]
+
+
+def test_a_text_that_needs_too_much_memory_costs_no_other(
+    pipeline: Pipeline, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = texts_room.answered
+
+    def small(pipeline: Pipeline, forward: Any, *rest: Any) -> Any:
+        if forward.inputs.tensors[0].shape[1] > 28:
+            raise torch.OutOfMemoryError
+        return answered(pipeline, forward, *rest)
+
+    monkeypatch.setattr(texts_room, "answered", small)
+    run(pipeline, corpus, tmp_path / "out", part_rows=1000)
+    accounted(tmp_path / "out", 100)
+    assert "the text needs more memory than there is" in rejected(tmp_path / "out").values()
+    assert all(len(row["tokens"]) <= 28 for row in explained(tmp_path / "out"))
+
+
+def test_a_job_that_is_done_is_left_alone(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:
+    run(pipeline, corpus, tmp_path / "out")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    run(pipeline, corpus, tmp_path / "out")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
+
+
+@pytest.mark.parametrize("harm", ["gone", "truncated", "empty", "no manifest entry", "another's", "leftover"])
+def test_what_is_missing_or_damaged_is_done_again(pipeline: Pipeline, corpus: Path, tmp_path: Path, harm: str) -> None:
+    out = tmp_path / "out"
+    run(pipeline, corpus, out)
+    before, content = everything(out), parts(out)[1].read_bytes()
+    known = manifest(out)
+    if harm == "gone":
+        parts(out)[1].unlink()
+    elif harm == "truncated":
+        parts(out)[1].write_bytes(content[:-100])
+    elif harm == "empty":
+        parts(out)[1].write_bytes(b"")
+    elif harm == "another's":
+        shutil.copy(parts(out)[0], parts(out)[1])
+    elif harm == "leftover":
+        (out / ".part-000001.parquet.12345678.tmp").write_bytes(content[:100])
+    if harm != "leftover":
+        known["parts"].pop(1) if harm == "no manifest entry" else None
+        (out / "manifest.json").write_text(json.dumps({**known, "complete": harm != "no manifest entry"}))
+    run(pipeline, corpus, out)
+    assert everything(out) == before
+    assert not list(out.glob(".*.tmp"))
+
+
+def test_a_job_without_its_last_moments_goes_on(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:
+    run(pipeline, corpus, tmp_path / "whole")
+    out = tmp_path / "out"
+    shutil.copytree(tmp_path / "whole", out)
+    (out / "rejects.parquet").unlink()
+    (out / "manifest.json").write_text(json.dumps({**manifest(out), "complete": False, "parts": []}))
+    run(pipeline, corpus, out)
+    assert everything(out) == everything(tmp_path / "whole")
+
+
+def _changed_model(pipeline: Pipeline) -> Pipeline:
+    import copy
+
+    module = copy.deepcopy(pipeline.module)
+    with torch.no_grad():
+        next(iter(module.parameters()))[5, 5] += 1e-3
+    return dataclasses.replace(pipeline, module=module)
+
+
+def test_a_changed_job_is_refused_until_it_is_restarted(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(pipeline, corpus, out)
+    before = everything(out)
+    original = corpus.read_text()
+    other = write_corpus(tmp_path / "other.jsonl", 100, seed=1)
+
+    def refused(message: str, model: Pipeline, given: Path, **options: Any) -> None:
+        with pytest.raises(InputError, match=message) as error:
+            run(model, given, out, **options)
+        assert "--restart" in str(error.value)
+        assert everything(out) == before
+
+    refused(r"the model \(hash: ", _changed_model(pipeline), corpus)
+    refused(r"the method \(name: 'lrp', now 'gi'\)|the method \(epsilon", pipeline, corpus, method="gi")
+    refused(r"the target \('predicted', now 'negative'\)", pipeline, corpus, target="negative")
+    refused("what the target is compared with", pipeline, corpus, target=whence.contrast("positive", "rest"))
+    refused(r"the columns \(id: 'id', now None\)", pipeline, corpus, id=None)
+    refused("the settings", pipeline, corpus, part_rows=31)
+    refused("the input", pipeline, other)
+    corpus.write_text(original.replace("film", "filn", 1))  # as long as before
+    refused("the input .*sha256", pipeline, corpus)
+    run(pipeline, corpus, out, restart=True)
+    accounted(out, 100)
+
+
+def test_standard_input_is_checked_row_by_row(pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    class Input:
+        def __init__(self, content: bytes) -> None:
+            self.buffer = io.BytesIO(content)
+
+    content = "".join(f"text number {n}\n" for n in range(100)).encode()
+
+    def given(content: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", Input(content))
+        explain(pipeline, "-", tmp_path / "out", workers=1, part_rows=30)
+
+    given(content)
+    before = everything(tmp_path / "out")
+    parts(tmp_path / "out")[2].unlink()
+    given(content)
+    assert everything(tmp_path / "out") == before
+    parts(tmp_path / "out")[2].unlink()
+    with pytest.raises(InputError, match="row 0 of the input or one after it has changed"):
+        given(content.replace(b"number 5\n", b"number 6\n"))
+    with pytest.raises(InputError, match="has changed"):
+        given(content[:-50])
+
+
+def test_the_clock_does_not_matter(pipeline: Pipeline, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(pipeline, corpus, tmp_path / "whole")
+    out = tmp_path / "out"
+    run(pipeline, corpus, out)
+    parts(out)[1].unlink()
+    for path in [corpus, *out.iterdir()]:
+        os.utime(path, (2**32, 2**32))  # as if all had been written in the year 2106
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    run(pipeline, corpus, out)
+    assert everything(out) == everything(tmp_path / "whole")
+
+
+def test_two_jobs_do_not_write_to_one_folder(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with FileLock(tmp_path / "out" / ".lock"), pytest.raises(InputError, match="another job is writing to"):
+        run(pipeline, corpus, tmp_path / "out")
+    run(pipeline, corpus, tmp_path / "out")  # the lock is free again, though its file is there
+
+
+def test_a_folder_of_something_else_is_not_written_to(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("all my work")
+    with pytest.raises(InputError, match=r"holds thesis.txt but no manifest.json"):
+        run(pipeline, corpus, tmp_path / "out")
+    run(pipeline, corpus, tmp_path / "out", restart=True)
+    assert (tmp_path / "out" / "thesis.txt").read_text() == "all my work"
+    with pytest.raises(InputError, match="which is read; give a folder outside the input"):
+        run(pipeline, corpus, tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written to"):
+        run(pipeline, corpus, tmp_path / "file")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"format": 2}'])
+def test_a_manifest_that_is_none(pipeline: Pipeline, corpus: Path, tmp_path: Path, content: str) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "manifest.json").write_text(content)
+    with pytest.raises(DataError, match="--restart"):
+        run(pipeline, corpus, tmp_path / "out")
+
+
+def test_a_call_that_cannot_work_is_refused_before_any_work(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for options, error, message in [
+        ({"target": "grand"}, whence.TargetError, "no class"),
+        ({"method": "magic"}, InputError, "magic"),
+        ({"workers": 0}, InputError, "workers is 0"),
+        ({"part_rows": 0}, InputError, "part_rows is 0"),
+        ({"engine": "cloud"}, InputError, "no engine 'cloud'"),
+        ({"address": "auto"}, InputError, "of a Ray cluster"),
+        ({"device": "cuda:99"}, InputError, "device 'cuda:99' cannot be used"),
+        ({"device": "banana"}, InputError, "device 'banana' cannot be used"),
+    ]:
+        with pytest.raises(error, match=message):
+            run(pipeline, corpus, out, **options)
+    with pytest.raises(ModelError):
+        explain("no-such-model", corpus, out)
+    assert not out.exists()
+
+
+def test_a_corpus_without_rows_is_done_at_once(pipeline: Pipeline, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("text\n")
+    found = run(pipeline, tmp_path / "in.csv", tmp_path / "out", id=None)
+    assert found["complete"] and found["rows"] == 0
+    assert rejected(tmp_path / "out") == {}
+
+
+def test_ten_thousand_tiny_files(pipeline: Pipeline, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for n in range(10_000):
+        (tmp_path / "in" / f"{n:05}.txt").write_text("good\n" if n % 100 == 0 else "")
+    run(pipeline, tmp_path / "in", tmp_path / "out", id=None)
+    accounted(tmp_path / "out", 100)
+    assert len(manifest(tmp_path / "out")["input"]["files"]) == 10_000
+
+
+def test_progress_tells_rows_and_bytes(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:
+    seen: list[tuple[int, int, int | None]] = []
+    run(pipeline, corpus, tmp_path / "out", progress=lambda *each: seen.append(each))
+    assert seen == sorted(seen)
+    assert seen[-1] == (100, corpus.stat().st_size, corpus.stat().st_size)
+
+
+def test_a_full_disk_keeps_what_was_done(
+    pipeline: Pipeline, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(pipeline, corpus, tmp_path / "whole")
+    out, count = tmp_path / "out", [0]
+    fsync = os.fsync
+
+    def full(number: int) -> None:
+        count[0] += 1
+        if count[0] > 6:
+            raise OSError(28, "No space left on device")
+        fsync(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(WhenceError, match="No space left on device; what was done is kept"):
+            run(pipeline, corpus, out)
+    assert not list(out.glob(".*.tmp"))
+    assert 0 < len(parts(out)) < 4
+    run(pipeline, corpus, out)
+    assert everything(out) == everything(tmp_path / "whole")
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="mounting a small disk needs root on Linux")
+def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
+    corpus = write_corpus(tmp_path / "in.jsonl", 3000)
+    (tmp_path / "disk").mkdir()
+    command = [sys.executable, "-m", "whence", "corpus", "explain", str(corpus), str(tmp_path / "disk/out")]
+    command += ["--part-rows", "300", "--workers", "1"]
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=200k", "none", str(tmp_path / "disk")], capture_output=True
+    ).returncode:
+        pytest.skip("this machine does not let us mount a small disk")
+    try:
+        full = subprocess.run(command, capture_output=True, text=True)
+        assert full.returncode == 1
+        assert "No space left on device; what was done is kept" in full.stderr
+        assert len(full.stderr.splitlines()) == 1
+        kept = parts(tmp_path / "disk/out")
+        assert kept
+        subprocess.run(["mount", "-o", "remount,size=20m", str(tmp_path / "disk")], check=True)
+        before = kept[0].stat().st_mtime_ns
+        assert subprocess.run(command, capture_output=True).returncode == 0
+        accounted(tmp_path / "disk/out", 3000)
+        assert kept[0].stat().st_mtime_ns == before
+        subprocess.run(["mount", "-o", "remount,ro", str(tmp_path / "disk")], check=True)
+        read_only = subprocess.run([*command, "--restart"], capture_output=True, text=True)
+        assert read_only.returncode == 2
+        assert "cannot be written to: Read-only file system" in read_only.stderr
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path / "disk")], check=True)
+
+
+def test_the_manifest_is_written_now_and_then(
+    pipeline: Pipeline, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_room, "SECONDS", -1.0)
+    seen: list[int] = []
+
+    def watch(*_: object) -> None:
+        found = manifest(tmp_path / "out")
+        assert not found["complete"]
+        seen.append(len(found["parts"]))
+
+    run(pipeline, corpus, tmp_path / "out", progress=watch)
+    assert seen[-1] == 4
