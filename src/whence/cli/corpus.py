@@ -34,6 +34,9 @@ def explain(
     source: Annotated[str, typer.Argument(metavar="IN", help="A file, a folder, a pattern in quotes, s3://…, or -.")],
     out: Annotated[str, typer.Argument(metavar="OUT", help="The folder for the explained texts; also s3://….")],
     text: Annotated[str | None, typer.Option(help="The column of the texts; by default `text`, or the only one.")] = None,
+    values: Annotated[
+        list[str] | None, typer.Option(help="A column of a series' values, for a model of series. May be given several times.")
+    ] = None,
     id: Annotated[str | None, typer.Option("--id", help="The column of the texts' ids.")] = None,
     label: Annotated[str | None, typer.Option(help="The column of the true classes, for whence corpus errors.")] = None,
     model: Annotated[
@@ -54,23 +57,26 @@ def explain(
     part_rows: Annotated[int, typer.Option(min=1, help="Rows of the input in one file of OUT.")] = 8192,
 ) -> None:
     """Explain every row of IN into Parquet files in OUT. Called again, it goes on where it was stopped."""
-    from whence.cli.loading import pipeline_of
+    from whence.cli.loading import loaded
     from whence.cli.settings import method_written, target_written
     from whence.corpus.explain import explain as explain_corpus
     from whence.corpus.layout import REJECTS
     from whence.errors import WhenceError
+    from whence.models.pipeline import Pipeline
     from whence.render.colour import one_line
 
-    pipeline = pipeline_of(model)
+    found_model: Any = loaded(model)
+    classes = found_model.classes if isinstance(found_model, Pipeline) else ()
     with _bar() as progress:
         found = explain_corpus(
-            pipeline,
+            found_model,
             source,
             out,
             text=text,
+            values=values or (),
             id=id,
             label=label,
-            target=target_written(target, versus, pipeline.classes),
+            target=target_written(target, versus, classes),
             method=method_written(method),
             device=device,
             workers=workers,

@@ -3,36 +3,40 @@
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 from whence._batches import TOKENS
 from whence._explain import One, target_of
 from whence._explain import explain as explain_texts
-from whence.corpus.job import Engine, Job, Progress, run, silent
+from whence.corpus.job import Engine, Job, Progress, Task, run, silent
 from whence.corpus.local import local_engine
 from whence.corpus.parts import ROWS
 from whence.corpus.reading import Columns
+from whence.corpus.series import SeriesTask
 from whence.corpus.sources import source_of
 from whence.corpus.storage import storage_of
 from whence.corpus.texts import TextTask
-from whence.errors import InputError
+from whence.errors import InputError, TargetError
 from whence.methods.method import Method
 from whence.methods.registry import method_of
 from whence.methods.target import Contrast
-from whence.models.bundled import load_any
-from whence.models.pipeline import Pipeline, fingerprint
+from whence.models.bundled import load
+from whence.models.pipeline import Pipeline, fingerprint, weights_hash
+from whence.models.series import SeriesModel
 
 
 def explain(
-    pipeline: Pipeline | str | Path,
+    pipeline: Pipeline | SeriesModel | nn.Module | str | Path,
     source: str | Path,
     out: str | Path,
     *,
     text: str | None = None,
+    values: Sequence[str] = (),
     id: str | None = None,
     label: str | None = None,
     target: One = "predicted",
@@ -43,6 +47,7 @@ def explain(
     address: str | None = None,
     restart: bool = False,
     input_format: str | None = None,
+    split: str | None = None,
     longest: int = TOKENS,
     part_rows: int = ROWS,
     progress: Progress = silent,
@@ -52,37 +57,108 @@ def explain(
     `source`: a file (Parquet, CSV, TSV, JSON Lines, text; also .gz and .zst), a folder, a pattern, an address such as s3://…,
     or "-" for standard input. `text`, `id` and `label` name columns; without `text` it is the column "text", or the only one.
 
+    A model of series reads a column of rows of numbers, or the columns `values`, one for every feature; by default those that
+    the model names. `target` is then the output.
+
     Called again, it goes on where it was stopped; `restart` begins anew. A row that cannot be explained goes to rejects.parquet
     with its reason. `workers`: processes; by default one for every core. `engine`: "local", or "ray" for a cluster, which
     `address` names. `longest`: a text with more tokens is rejected.
 
         whence.corpus.explain("sst-bilstm", "reviews.csv", "explained", text="review")
     """
-    pipeline = load_any(pipeline) if isinstance(pipeline, (str, Path)) else pipeline
-    method = method_of(method)
-    if isinstance(pipeline, Pipeline):
-        wanted = target_of(pipeline, target)
-        explain_texts(pipeline, "a film", target=wanted, method=method)  # what fails for every text fails here
-    else:
-        raise InputError(f"the pipeline is a {type(pipeline).__name__}; give a whence.Pipeline, or a model by name or folder")
+    model = load(pipeline) if isinstance(pipeline, (str, Path)) else pipeline
     for name, number in {"longest": longest, "part_rows": part_rows}.items():
         if number < 1:
             raise InputError(f"{name} is {number}; give at least 1")
+    settings = Settings(id, label, method_of(method), longest, _device(device), split)
+    if isinstance(model, Pipeline):
+        if values:
+            raise InputError(f"values names columns of numbers, but {model.name} reads texts; name their column by text")
+        plan = _texts(model, text, target, settings)
+    else:
+        plan = _series(_series_model(model), text, values, target, settings)
+    known = {"longest": longest, "part_rows": part_rows, **({"split": split} if split else {})}
     job = Job(
-        source_of(str(source), Columns((text,) if text else (), id, label), format=input_format),
-        TextTask(pipeline, wanted, method, label is not None, longest, _device(device)),
+        source_of(str(source), plan.columns, format=input_format),
+        plan.task,
         storage_of(str(out)),
-        {
-            "model": {"name": pipeline.name, "hash": _hash(pipeline), "classes": list(pipeline.classes)},
-            "method": {"name": method.name, **method.settings()},
-            **_target_names(pipeline, wanted),
-            "columns": {"text": text, "id": id, "label": label},
-            "settings": {"longest": longest, "part_rows": part_rows},
-        },
-        {"is_signed": method.is_signed},
+        {**plan.identity, "settings": known},
+        plan.facts,
         part_rows,
     )
     return run(job, _engine(engine, workers, address), restart=restart, progress=progress)
+
+
+class Settings(NamedTuple):
+    """What is the same for texts and series."""
+
+    id: str | None
+    label: str | None
+    method: Method
+    longest: int
+    device: str | None
+    split: str | None
+
+
+class Plan(NamedTuple):
+    """What is done with the rows: the columns that are read, the task, what identifies it, and what else the manifest says."""
+
+    columns: Columns
+    task: Task
+    identity: Mapping[str, object]
+    facts: Mapping[str, object]
+
+
+def _texts(pipeline: Pipeline, text: str | None, target: One, settings: Settings) -> Plan:
+    method, wanted = settings.method, target_of(pipeline, target)
+    explain_texts(pipeline, "a film", target=wanted, method=method)  # what fails for every text fails here
+    model = {"name": pipeline.name, "hash": _hash(pipeline), "classes": list(pipeline.classes)}
+    identity = {
+        "model": model,
+        "method": {"name": method.name, **method.settings()},
+        **_target_names(pipeline, wanted),
+        "columns": {"text": text, "id": settings.id, "label": settings.label},
+    }
+    return Plan(
+        Columns((text,) if text else (), settings.id, settings.label),
+        TextTask(pipeline, wanted, method, settings.label is not None, settings.longest, settings.device, settings.split),
+        identity,
+        {"is_signed": method.is_signed},
+    )
+
+
+def _series_model(given: object) -> SeriesModel:
+    if isinstance(given, nn.Module):
+        return SeriesModel(given)
+    if not isinstance(given, SeriesModel):
+        raise InputError(f"the model is a {type(given).__name__}; give a whence.Pipeline or a whence.SeriesModel, or its name")
+    return given
+
+
+def _series(model: SeriesModel, text: str | None, values: Sequence[str], target: One, settings: Settings) -> Plan:
+    columns = tuple(values) or ((text,) if text else model.features)
+    method, output = settings.method, 0 if target == "predicted" else target
+    if isinstance(output, Contrast):
+        raise TargetError(f"{output!r}: an output of a series model is explained by itself; name one of {list(model.outputs)}")
+    if not columns:
+        raise InputError("the model does not name its features; name the columns of the series by values")
+    if settings.split:
+        raise InputError(f"split is {settings.split!r}, but {model.name} reads series, which have no sentences")
+    if model.outputs and output not in (*model.outputs, *range(len(model.outputs))):
+        raise TargetError(f"there is no output {output!r}; {model.name} gives {', '.join(model.outputs)}")
+    identity = {
+        "model": {"name": model.name, "hash": weights_hash(model.module), "features": list(model.features)},
+        "method": {"name": method.name, **method.settings()},
+        "target": model.outputs[output] if isinstance(output, int) and model.outputs else str(output),
+        "versus": "",
+        "columns": {"values": list(columns), "id": settings.id, "label": settings.label},
+    }
+    return Plan(
+        Columns(columns, settings.id, settings.label),
+        SeriesTask(model, output, method, len(columns), settings.label is not None, settings.longest, settings.device),
+        identity,
+        {"is_signed": method.is_signed, "outputs": list(model.outputs), "unit": model.unit},
+    )
 
 
 def _engine(name: str, workers: int | None, address: str | None) -> Engine:

@@ -48,6 +48,28 @@ def text_schema(*, label: bool) -> Any:
     )
 
 
+def series_schema(*, label: bool) -> Any:
+    """The columns of a corpus of series: one row for every series, whose values and relevance are rows of features (T, F).
+
+    `target` is the output that was explained, and `scores` are all outputs, in the order that the model names them.
+    """
+    pa = arrow()
+    numbers = pa.list_(pa.list_(pa.float64()))
+    return pa.schema(
+        [
+            ("row", pa.int64()),
+            ("id", pa.string()),
+            ("values", numbers),
+            ("relevance", numbers),
+            ("target", pa.string()),
+            ("score", pa.float64()),
+            ("scores", pa.list_(pa.float64())),
+            ("absorbed", pa.map_(pa.string(), pa.float64())),
+            *([("label", pa.string())] if label else []),
+        ]
+    )
+
+
 def rejects_schema() -> Any:
     """The columns of the rows that were not explained."""
     pa = arrow()

@@ -43,6 +43,7 @@ class TextTask:
     has_labels: bool = False
     longest: int = TOKENS  # tokens of a text
     device: str | None = None
+    split: str | None = None
 
     def start(self) -> None:
         """Move the module to its device."""

@@ -158,8 +158,13 @@ def _vocabulary(path: Path, content: bytes) -> Vocabulary:
 
 def fingerprint(pipeline: Pipeline) -> str:
     """A hash of the weights, which identifies the model in results."""
+    return weights_hash(pipeline.module)
+
+
+def weights_hash(module: nn.Module) -> str:
+    """A hash of a module's weights and their names."""
     digest = hashlib.sha256()
-    for name, tensor in sorted(pipeline.module.state_dict().items()):
+    for name, tensor in sorted(module.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from whence.text.running import running_text
+from whence.text.sentences import NOT_AFTER_A_TITLE
 from whence.text.treebank import WHITE, words_of
 
 
@@ -78,10 +79,7 @@ TOKENIZERS: dict[str, type[CharacterTokenizer] | type[TreebankTokenizer]] = {
 _MARKS = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\u00a0": " "})
 # Dashes and ellipses are tokens of their own. A sentence ends before white space and a capital letter, but not after a title or
 # an initial. The pattern starts with a set of characters so that `re` can skip all others quickly.
-_BREAKS = re.compile(
-    r"[—–…\n.!?](?:(?<=[—–…\n])|(?<!\bMr\.)(?<!\bMs\.)(?<!\bDr\.)(?<!\bSt\.)(?<!\bJr\.)(?<!\bMrs\.)(?<!\b[A-Z]\.)"
-    r"(?=\s+[\"'“‘(]*[A-Z]))"
-)
+_BREAKS = re.compile(rf"[—–…\n.!?](?:(?<=[—–…\n])|{NOT_AFTER_A_TITLE}(?=\s+[\"'“‘(]*[A-Z]))")
 _FORMS = {"(": "-lrb-", ")": "-rrb-", "—": "--", "–": "--", "…": "..."}
 # The end of a sentence after its last period, if all of it is closing marks; a double quote after a space is an opening one.
 _CLOSED = re.compile(rf"(?:[\])}}>\"'»]| (?!\"|''))*+[{WHITE}]*\Z")
