@@ -57,8 +57,14 @@ def test_every_row_is_explained_or_rejected(pipeline: Pipeline, corpus: Path, tm
     assert all(row["id"] == f"i{row['row']}" and row["label"] == str(row["row"] % 5) for row in rows)
 
 
-@pytest.mark.parametrize("target", ["predicted", "negative", "all", whence.contrast("positive", "rest")])
-@pytest.mark.parametrize("method", ["lrp", "sa", "ig"])
+@pytest.mark.parametrize(
+    ("target", "method"),
+    [
+        *((target, "lrp") for target in ("predicted", "negative", "all", whence.contrast("positive", "rest"))),
+        ("all", "sa"),
+        ("negative", "ig"),
+    ],
+)
 def test_the_numbers_are_those_of_explain(pipeline: Pipeline, corpus: Path, tmp_path: Path, target: Any, method: str) -> None:
     run(pipeline, corpus, tmp_path / "out", target=target, method=method, part_rows=1000)
     rows = explained(tmp_path / "out")
@@ -84,6 +90,22 @@ def test_texts_that_are_split_already_keep_their_words(pipeline: Pipeline, tmp_p
     (tmp_path / "in.jsonl").write_text('{"text": ["is", "n\'t", "good-ish"]}\n')
     run(pipeline, tmp_path / "in.jsonl", tmp_path / "out", id=None)
     assert explained(tmp_path / "out")[0]["tokens"] == ["is", "n't", "good-ish"]
+
+
+def test_a_document_is_explained_sentence_by_sentence(pipeline: Pipeline, tmp_path: Path) -> None:
+    texts = ["A good film. The story is dull, though! I left.", "", "One sentence", "Fine. " + "x" * 70_000 + ". Bad."]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    run(pipeline, tmp_path / "in.jsonl", tmp_path / "out", id=None, split="sentences", longest=1000)
+    rows = explained(tmp_path / "out")
+    assert [(row["row"], row["sentence"], row["text"]) for row in rows] == [
+        (0, 0, "A good film."),
+        (0, 1, "The story is dull, though!"),
+        (0, 2, "I left."),
+        (2, 0, "One sentence"),
+    ]
+    assert rows[1]["relevance"] == pytest.approx(whence.explain(pipeline, rows[1]["text"]).relevance, abs=1e-6)
+    assert set(rejected(tmp_path / "out")) == {1, 3}
+    assert manifest(tmp_path / "out")["explained"] == 2
 
 
 def test_rows_that_are_no_text_are_rejected(pipeline: Pipeline, tmp_path: Path) -> None:

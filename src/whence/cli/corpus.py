@@ -19,6 +19,12 @@ class Engine(StrEnum):
     ray = "ray"
 
 
+class Split(StrEnum):
+    """What a text is split into."""
+
+    sentences = "sentences"
+
+
 class InputFormat(StrEnum):
     """The format of the input, where its name does not say it."""
 
@@ -53,6 +59,7 @@ def explain(
     address: Annotated[str | None, typer.Option(help="Of an existing Ray cluster.")] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Throw away what OUT holds; by default it is completed.")] = False,
     input_format: Annotated[InputFormat | None, typer.Option(help="The format of IN, if its name does not say it.")] = None,
+    split: Annotated[Split | None, typer.Option(help="Explain every sentence of a text by itself.")] = None,
     longest: Annotated[int, typer.Option(min=1, help="Texts with more tokens are rejected.")] = 2**15,
     part_rows: Annotated[int, typer.Option(min=1, help="Rows of the input in one file of OUT.")] = 8192,
 ) -> None:
@@ -84,6 +91,7 @@ def explain(
             address=address,
             restart=restart,
             input_format=input_format.value if input_format else None,
+            split=split.value if split else None,
             longest=longest,
             part_rows=part_rows,
             progress=progress,

@@ -62,7 +62,7 @@ def explain(
 
     Called again, it goes on where it was stopped; `restart` begins anew. A row that cannot be explained goes to rejects.parquet
     with its reason. `workers`: processes; by default one for every core. `engine`: "local", or "ray" for a cluster, which
-    `address` names. `longest`: a text with more tokens is rejected.
+    `address` names. `longest`: a text with more tokens is rejected. `split="sentences"` explains every sentence by itself.
 
         whence.corpus.explain("sst-bilstm", "reviews.csv", "explained", text="review")
     """
@@ -70,6 +70,8 @@ def explain(
     for name, number in {"longest": longest, "part_rows": part_rows}.items():
         if number < 1:
             raise InputError(f"{name} is {number}; give at least 1")
+    if split not in (None, "sentences"):
+        raise InputError(f"split is {split!r}; texts can be split into 'sentences'")
     settings = Settings(id, label, method_of(method), longest, _device(device), split)
     if isinstance(model, Pipeline):
         if values:

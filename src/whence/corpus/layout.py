@@ -24,8 +24,10 @@ def arrow() -> Any:
     return cast(Any, pyarrow)
 
 
-def text_schema(*, label: bool) -> Any:
-    """The columns of a corpus of texts: one row for every text. `label` is there if the input has labels.
+def text_schema(*, label: bool, sentence: bool = False) -> Any:
+    """The columns of a corpus of texts: one row for every text.
+
+    `label` is there if the input has labels, and `sentence` if texts were split, counted from 0 on in every text.
 
     `row` counts the rows of the input from 0 on. `score` is what was explained: Σ relevance + Σ absorbed = score for the
     methods that add up. `scores` are those of all classes, in the order that the manifest names them.
@@ -35,6 +37,7 @@ def text_schema(*, label: bool) -> Any:
         [
             ("row", pa.int64()),
             ("id", pa.string()),
+            *([("sentence", pa.int32())] if sentence else []),
             ("text", pa.string()),
             ("tokens", pa.list_(pa.string())),
             ("relevance", pa.list_(pa.float32())),

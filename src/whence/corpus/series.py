@@ -48,7 +48,7 @@ class SeriesTask:
         if row.problem:
             raise InputError(row.problem)
         columns = cast(list[object], row.content if self.columns > 1 else [row.content])
-        if not all(isinstance(each, list) and each for each in columns):
+        if not all(isinstance(each, list) and each != [] for each in columns):
             raise InputError("there is no series: give a list of numbers, or a list of rows of numbers")
         series = cast(list[list[Any]], columns)
         lengths = sorted(map(len, series))

@@ -17,9 +17,13 @@ from whence.errors import InputError, WhenceError
 from whence.methods.method import Method
 from whence.methods.target import Contrast
 from whence.models.pipeline import Pipeline
+from whence.text.sentences import sentence_spans
 from whence.threads import one_thread
 
 CHARACTERS_PER_TOKEN = 64  # a text with more than that for every token it may have is not even split
+
+
+Place = tuple[int, int]  # the number of a row in its part, and of a sentence in its text
 
 
 class Line(NamedTuple):
@@ -52,42 +56,47 @@ class TextTask:
 
     def explain(self, part: Part) -> Explained:
         """Explain the texts of a part, in order; what cannot be explained is rejected with its reason."""
-        cuts: dict[int, Cut] = {}
+        cuts: dict[Place, Cut] = {}
         rejected: dict[int, str] = {}
         for n, row in enumerate(part.rows):
             try:
-                cuts[n] = self._cut(row)
+                cuts |= {(n, k): self._cut(text) for k, text in enumerate(self._texts(row))}
             except InputError as error:
                 rejected[n] = str(error)
-        lines: dict[int, list[Line]] = {}
+        lines: dict[Place, list[Line]] = {}
         with one_thread():
-            for n, found in self._found(cuts):
+            for place, found in self._found(cuts):
                 if isinstance(found, str):
-                    rejected[n] = found
+                    rejected.setdefault(place[0], found)
                 else:
-                    lines[n] = found
-        table = self._table(part, cuts, dict(sorted(lines.items())))
+                    lines[place] = found
+        kept = {place: lines[place] for place in sorted(lines) if place[0] not in rejected}
+        table = self._table(part, cuts, kept)
         return Explained(table, [Rejected(part.first + n, part.rows[n].id, rejected[n]) for n in sorted(rejected)])
 
-    def _cut(self, row: Row) -> Cut:
-        """The tokens of a row's text; raises with the reason if it has none."""
+    def _texts(self, row: Row) -> list[str | tuple[str, ...]]:
+        """The text of a row, or its sentences; raises if it has none."""
         text = text_in(row)
         whole = text if isinstance(text, str) else " ".join(text)
-        if len(whole) > CHARACTERS_PER_TOKEN * self.longest:
-            most = CHARACTERS_PER_TOKEN * self.longest
-            raise InputError(f"the text is too long: {len(whole):,} characters; at most {most:,}")
         try:
             whole.encode()
         except UnicodeEncodeError as error:
             raise InputError(f"the text is not valid UTF-8 (at character {error.start:,})") from None
         if not whole.strip():
             raise InputError("the text is empty")
+        return [whole[start:end] for start, end in sentence_spans(whole)] if self.split else [text]
+
+    def _cut(self, text: str | tuple[str, ...]) -> Cut:
+        """The tokens of a text; raises if there are too many."""
+        length, most = len(text if isinstance(text, str) else " ".join(text)), CHARACTERS_PER_TOKEN * self.longest
+        if length > most:
+            raise InputError(f"the text is too long: {length:,} characters; at most {most:,}")
         found = cut(self.pipeline, text)
         if len(found.forms) > self.longest:
             raise InputError(f"the text is too long: {len(found.forms):,} tokens; at most {self.longest:,}")
         return found
 
-    def _found(self, cuts: Mapping[int, Cut]) -> Iterable[tuple[int, "list[Line] | str"]]:
+    def _found(self, cuts: Mapping[Place, Cut]) -> Iterable[tuple[Place, "list[Line] | str"]]:
         """For every text its lines, or why there are none. A batch that fails is tried again in halves."""
         numbers = list(cuts)
         for rows, forward in batches(self.pipeline, [cuts[n] for n in numbers], size=BATCH):
@@ -120,19 +129,21 @@ class TextTask:
                 for place in [(index, n) if is_all else (n,)]
             ]  # fmt: skip
 
-    def _table(self, part: Part, cuts: Mapping[int, Cut], lines: Mapping[int, Sequence[Line]]) -> Any:
+    def _table(self, part: Part, cuts: Mapping[Place, Cut], lines: Mapping[Place, Sequence[Line]]) -> Any:
         pa, classes = arrow(), self.pipeline.classes
-        flat = [(n, line) for n, own in lines.items() for line in own]
-        numbers = [n for n, _ in flat]
-        tokens = [[cuts[n].text[start:end] for start, end in cuts[n].spans] for n in numbers]
+        flat = [(place, line) for place, own in lines.items() for line in own]
+        numbers = [n for (n, _), _ in flat]
+        own = [cuts[place] for place, _ in flat]
+        tokens = [[each.text[start:end] for start, end in each.spans] for each in own]
         places = pa.array(np.cumsum([0, *map(len, tokens)]), pa.int32())
         relevance: Any = np.concatenate([line.relevance for _, line in flat]) if flat else np.zeros(0, np.float32)
         scores = np.stack([line.scores for _, line in flat]) if flat else np.zeros((0, len(classes)), np.float32)
         columns: dict[str, Any] = {
             "row": [part.first + n for n in numbers],
             "id": [part.rows[n].id for n in numbers],
-            "text": [cuts[n].text for n in numbers],
-            "tokens": pa.ListArray.from_arrays(places, pa.array([token for own in tokens for token in own], pa.string())),
+            "sentence": [k for (_, k), _ in flat],
+            "text": [each.text for each in own],
+            "tokens": pa.ListArray.from_arrays(places, pa.array([token for each in tokens for token in each], pa.string())),
             "relevance": pa.ListArray.from_arrays(places, pa.array(relevance, pa.float32())),
             "predicted": [classes[line.predicted] for _, line in flat],
             "target": [classes[line.target] for _, line in flat],
@@ -143,7 +154,7 @@ class TextTask:
             "absorbed": [list(line.absorbed.items()) for _, line in flat],
             "label": [part.rows[n].label for n in numbers],
         }
-        schema = text_schema(label=self.has_labels)
+        schema = text_schema(label=self.has_labels, sentence=bool(self.split))
         return pa.table({name: columns[name] for name in schema.names}, schema=schema)
 
 
