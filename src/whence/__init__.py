@@ -138,8 +138,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "experiments":
-        return import_module("whence.experiments")
+    if name in ("corpus", "experiments"):
+        return import_module(f"whence.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'whence' has no attribute {name!r}")
     if name in DISPLAYED:

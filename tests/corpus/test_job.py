@@ -19,7 +19,7 @@ import whence
 from tests.corpus.outputs import accounted, everything, explained, manifest, parts, rejected
 from whence.corpus import job as job_room
 from whence.corpus import texts as texts_room
-from whence.corpus.explain import explain
+from whence.corpus._explain import explain
 from whence.errors import DataError, InputError, ModelError, WhenceError
 from whence.models.pipeline import Pipeline
 

@@ -12,7 +12,7 @@ import pytest
 from tests.corpus.killing import command, run_with_kills, workers
 from tests.corpus.outputs import accounted, everything, parts
 from tests.corpus.test_job import write_corpus
-from whence.corpus.explain import explain
+from whence.corpus._explain import explain
 from whence.models.pipeline import Pipeline
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")

@@ -11,7 +11,7 @@ import torch
 
 import whence
 from tests.corpus.outputs import accounted, explained, manifest, rejected
-from whence.corpus.explain import explain
+from whence.corpus._explain import explain
 from whence.errors import InputError, TargetError
 
 

@@ -66,7 +66,7 @@ def explain(
     """Explain every row of IN into Parquet files in OUT. Called again, it goes on where it was stopped."""
     from whence.cli.loading import loaded
     from whence.cli.settings import method_written, target_written
-    from whence.corpus.explain import explain as explain_corpus
+    from whence.corpus._explain import explain as explain_corpus
     from whence.corpus.layout import REJECTS
     from whence.errors import WhenceError
     from whence.models.pipeline import Pipeline
