@@ -244,6 +244,14 @@ def test_a_changed_job_is_refused_until_it_is_restarted(pipeline: Pipeline, corp
     accounted(out, 100)
 
 
+def test_a_job_that_never_got_anywhere_may_change(pipeline: Pipeline, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("a,b\ngood,bad\n")
+    with pytest.raises(DataError, match="in.csv has no column 'text'"):
+        run(pipeline, tmp_path / "in.csv", tmp_path / "out", id=None)
+    run(pipeline, tmp_path / "in.csv", tmp_path / "out", id=None, text="a")
+    accounted(tmp_path / "out", 1)
+
+
 def test_standard_input_is_checked_row_by_row(pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 

@@ -74,7 +74,7 @@ def run(job: Job, engine: Engine, *, restart: bool = False, progress: Progress =
     identity = {"version": __version__, **job.identity, "input": job.source.identity()}
     with job.storage.locked():
         manifest = None if restart else read_manifest(job.storage)
-        if manifest is not None:
+        if manifest is not None and (manifest["parts"] or any(map(PART.fullmatch, job.storage.sizes()))):
             require_same(job.storage, manifest, identity)
         done = _begun(job, identity, manifest, restart=restart)
         if manifest is not None and manifest["complete"] and len(done) == len(manifest["parts"]) and job.source.files:
