@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from whence.cli.learned import register
+
 corpus = typer.Typer(
     help="Explain whole corpora, and see what a model has learned.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -131,3 +133,6 @@ def _bar() -> Generator[Callable[[int, int, int | None], None]]:
             bar.update(task, completed=read, total=size, rows=rows, rate=rate)
 
         yield progress
+
+
+register(corpus)

@@ -1,1 +1,1 @@
-"""What a model has learned: words, positions, comparisons, examples and errors, read from an explained corpus."""
+"""What a model has learned, read from an explained corpus: its words, where relevance lies, its errors."""

@@ -1,0 +1,190 @@
+"""`whence corpus words` and its neighbours: what a model has learned, read from an explained corpus."""
+
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from whence.cli.streams import note, put, require_place
+from whence.errors import InputError
+
+if TYPE_CHECKING:
+    from whence.corpus.learned.query import Answer
+    from whence.corpus.learned.tables import Section
+
+
+class TableFormat(StrEnum):
+    """The formats of tables."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+class Rank(StrEnum):
+    """What words are ranked by."""
+
+    most = "most"
+    mean = "mean"
+
+
+Out = Annotated[str, typer.Argument(metavar="OUT", help="The folder of an explained corpus.")]
+Target = Annotated[str | None, typer.Option("--target", "--class", help="One class, by name or number; all by default.")]
+Count = Annotated[int, typer.Option(min=1, help="How many are listed.")]
+IgnoreCase = Annotated[bool, typer.Option("--ignore-case", help="Count Good and good as one word.")]
+Format = Annotated[TableFormat, typer.Option(help="The output format.")]
+Output = Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")]
+
+
+def register(corpus: typer.Typer) -> None:
+    """Add the commands to `whence corpus`."""
+    for command in (words, query):
+        corpus.command()(command)
+
+
+def words(
+    out: Out,
+    target: Target = None,
+    count: Count = 10,
+    least_count: Annotated[
+        int | None, typer.Option(min=1, help="How often a word must occur: 1 by default, 5 for phrases and means.")
+    ] = None,
+    ngrams: Annotated[str, typer.Option(help="Words in a phrase: 1 to 4, or several such as 1..4.")] = "1",
+    by: Annotated[
+        Rank, typer.Option(help="Rank words by their most relevant occurrence, as in the paper, or by their mean.")
+    ] = Rank.most,
+    ignore_case: IgnoreCase = False,
+    format: Format = TableFormat.table,
+    output: Output = None,
+) -> None:
+    """List the most and the least relevant words of every class."""
+    from whence.corpus.learned.tables import sections_by
+    from whence.corpus.learned.words import words as ranked_words
+
+    _require_place(output)
+    found = ranked_words(
+        out, target=target, count=count, least_count=least_count, ngrams=_sizes(ngrams), by=by.value, ignore_case=ignore_case
+    )
+    shown = sections_by(found, ["target", "end"], "{target}: {end} relevant", without=["rank", "position"])
+    _show(found, shown, format, output)
+
+
+def query(
+    out: Out,
+    sql: Annotated[str, typer.Argument(help="One SELECT over the views texts, tokens and rejects.")],
+    format: Format = TableFormat.table,
+    output: Output = None,
+) -> None:
+    """Ask a corpus in SQL. Nothing but its files can be read."""
+    from whence.corpus.learned.query import streamed
+
+    _require_place(output)
+    with streamed(out, sql) as answer:
+        _tell(answer.notes)
+        _stream(answer, format, output)
+
+
+MOST = 1000  # rows of an answer that are aligned in a table
+
+
+def _stream(answer: "Answer", format: TableFormat, output: Path | None) -> None:
+    """Write an answer as it comes; only a table for people is collected first, and cut if it is long."""
+    from whence.corpus.layout import arrow
+    from whence.corpus.learned.tables import Section, csv_lines, json_lines
+
+    if format == TableFormat.table:
+        kept: list[Any] = []
+        for batch in answer.batches:
+            kept.append(batch)
+            if sum(map(len, kept)) > MOST:
+                break
+        whole = arrow().Table.from_batches(kept, answer.schema)
+        _show(whole, [Section("", whole.slice(0, MOST))], format, output)
+        if len(whole) > MOST:
+            note(f"these are the first {MOST} rows; --format csv gives all")
+        return
+    is_csv = format == TableFormat.csv
+    with _file(output) as stream:
+        if is_csv:
+            stream.write(_safe(csv_lines(answer.schema.empty_table()), output))
+        for batch in answer.batches:
+            stream.write(_safe(csv_lines(batch, head=False) if is_csv else json_lines(batch), output))
+        stream.flush()
+
+
+def _file(output: Path | None) -> Any:
+    """Standard output, or a file that is there only when it is whole."""
+    from contextlib import nullcontext
+
+    from whence.corpus.learned.writing import whole_file
+
+    return nullcontext(sys.stdout.buffer) if output is None else whole_file(output)
+
+
+def _sizes(written: str) -> int | tuple[int, int]:
+    """How many words a phrase has, as it is written in a command: 2, or 1..4."""
+    first, dots, last = written.partition("..")
+    if not first.strip().isdecimal() or (dots and not last.strip().isdecimal()):
+        raise InputError(f"--ngrams {written}: give the number of words in a phrase, 1 to 4, or several such as 1..4")
+    return (int(first), int(last)) if dots else int(first)
+
+
+def _require_place(output: Path | None) -> None:
+    if output is not None:
+        require_place(output)
+
+
+def _tell(notes: Sequence[str]) -> None:
+    for each in notes:
+        note(each)
+
+
+def _show(whole: Any, sections: "Sequence[Section]", format: TableFormat, output: Path | None) -> None:
+    """Write a table in the format, and its notes to standard error."""
+    from whence.corpus.learned.results import notes_of
+    from whence.corpus.learned.tables import aligned, csv_lines, json_lines
+
+    _tell(notes_of(whole))
+    if format == TableFormat.table and output is None and sys.stdout.isatty():
+        _draw(sections)
+        return
+    written = {
+        TableFormat.table: lambda: aligned(sections),
+        TableFormat.csv: lambda: csv_lines(whole),
+        TableFormat.json: lambda: json_lines(whole),
+    }
+    put(_safe(written[format](), output), output)
+
+
+def _safe(text: str, output: Path | None) -> bytes:
+    """As bytes; on a terminal without control characters."""
+    from whence.render.colour import visible
+
+    is_terminal = output is None and sys.stdout.isatty()
+    return (visible(text) if is_terminal else text).encode("utf-8", errors="replace")
+
+
+def _draw(sections: "Sequence[Section]") -> None:
+    """Draw tables on a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from whence.corpus.learned.tables import cells_of
+    from whence.render.colour import one_line
+
+    console = Console(highlight=False)
+    for heading, part in sections:
+        if heading:
+            console.print(Text(one_line(heading), style="bold"))
+        names, cells, numeric = cells_of(part)
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        for name, is_number in zip(names, numeric, strict=True):
+            table.add_column(Text(name), justify="right" if is_number else "left", no_wrap=True, overflow="ellipsis")
+        for row in cells:
+            table.add_row(*map(Text, row))
+        console.print(table)
+        console.print()

@@ -1,0 +1,39 @@
+"""Words and phrases of a corpus as SQL: every occurrence of one to four words in a row, with its relevance."""
+
+from whence.errors import InputError
+
+LONGEST = 4
+Sizes = int | tuple[int, int]
+
+
+def sizes_of(ngrams: Sizes) -> range:
+    """How many words a phrase has: a number, or the first and the last of several."""
+    first, last = (ngrams, ngrams) if isinstance(ngrams, int) else ngrams
+    if not 1 <= first <= last <= LONGEST:
+        raise InputError(f"phrases of {first} to {last} words were asked for; 1 to {LONGEST} are possible, the fewest first")
+    return range(first, last + 1)
+
+
+def occurrences(sizes: range, *, ignore_case: bool = False, texts: str = "texts") -> str:
+    """SQL for all occurrences: row, target, position (of the first word), size, word and relevance (the sum over its words).
+
+    Adding 0.0 turns −0.0, which the database sorts before 0.0, into 0.0.
+    """
+    return " UNION ALL ".join(f"({_of_size(size, ignore_case, texts)})" for size in sizes)
+
+
+def _of_size(size: int, ignore_case: bool, texts: str) -> str:
+    if size == 1:
+        word = "lower(token)" if ignore_case else "token"
+        return (
+            f"SELECT row, target, position, 1 AS size, {word} AS word, relevance::DOUBLE + 0.0 AS relevance"
+            f" FROM (SELECT row, target, unnest(range(len(tokens))) AS position, unnest(tokens) AS token, unnest(relevance) AS relevance"
+            f" FROM {texts})"
+        )
+    joined = f"array_to_string(tokens[position + 1 : position + {size}], ' ')"
+    word = f"lower({joined})" if ignore_case else joined
+    return (
+        f"SELECT row, target, position, {size} AS size, {word} AS word,"
+        f" list_sum(relevance[position + 1 : position + {size}]::DOUBLE[]) + 0.0 AS relevance"
+        f" FROM (SELECT row, target, tokens, relevance, unnest(range(len(tokens) - {size - 1})) AS position FROM {texts})"
+    )
