@@ -27,8 +27,8 @@ def _of_size(size: int, ignore_case: bool, texts: str) -> str:
         word = "lower(token)" if ignore_case else "token"
         return (
             f"SELECT row, target, position, 1 AS size, {word} AS word, relevance::DOUBLE + 0.0 AS relevance"
-            f" FROM (SELECT row, target, unnest(range(len(tokens))) AS position, unnest(tokens) AS token, unnest(relevance) AS relevance"
-            f" FROM {texts})"
+            " FROM (SELECT row, target, unnest(range(len(tokens))) AS position, unnest(tokens) AS token,"
+            f" unnest(relevance) AS relevance FROM {texts})"
         )
     joined = f"array_to_string(tokens[position + 1 : position + {size}], ' ')"
     word = f"lower({joined})" if ignore_case else joined

@@ -1,8 +1,11 @@
 """Arrow tables as this room makes them: built from rows, and with notes to the user in their metadata."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from whence.corpus.layout import arrow
 
@@ -12,7 +15,17 @@ NOTES = b"whence notes"
 def table_of(rows: Iterable[Mapping[str, Any]], schema: Sequence[tuple[str, Any]], notes: Sequence[str] = ()) -> Any:
     """A table with these columns; what rows hold beside them is left out."""
     pa = arrow()
-    return noted(pa.Table.from_pylist(list(rows), schema=pa.schema(list(schema))), notes)
+    settled = [{name: _settled(row.get(name)) for name, _ in schema} for row in rows]
+    return noted(pa.Table.from_pylist(settled, schema=pa.schema(list(schema))), notes)
+
+
+def _settled(value: Any) -> Any:
+    """A sum or mean to twelve digits: the order in which threads add up changes the last ones from run to run.
+
+    Relevance itself, which is stored in single precision, stays as it is.
+    """
+    is_mean = isinstance(value, float) and math.isfinite(value) and float(np.float32(value)) != value
+    return float(f"{value:.12g}") if is_mean else value
 
 
 def noted(table: Any, notes: Sequence[str]) -> Any:
