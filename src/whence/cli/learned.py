@@ -12,6 +12,7 @@ from whence.cli.streams import note, put, require_place
 from whence.errors import InputError
 
 if TYPE_CHECKING:
+    from whence.corpus.learned.heatmaps import Shown
     from whence.corpus.learned.query import Answer
     from whence.corpus.learned.tables import Section
 
@@ -31,6 +32,15 @@ class Rank(StrEnum):
     mean = "mean"
 
 
+class ExampleFormat(StrEnum):
+    """The formats of texts with coloured words."""
+
+    terminal = "terminal"
+    html = "html"
+    csv = "csv"
+    json = "json"
+
+
 Out = Annotated[str, typer.Argument(metavar="OUT", help="The folder of an explained corpus.")]
 Target = Annotated[str | None, typer.Option("--target", "--class", help="One class, by name or number; all by default.")]
 Count = Annotated[int, typer.Option(min=1, help="How many are listed.")]
@@ -41,7 +51,7 @@ Output = Annotated[Path | None, typer.Option(help="Write to this file instead of
 
 def register(corpus: typer.Typer) -> None:
     """Add the commands to `whence corpus`."""
-    for command in (words, query):
+    for command in (words, position, examples, query):
         corpus.command()(command)
 
 
@@ -56,20 +66,78 @@ def words(
     by: Annotated[
         Rank, typer.Option(help="Rank words by their most relevant occurrence, as in the paper, or by their mean.")
     ] = Rank.most,
+    mixed: Annotated[bool, typer.Option("--mixed", help="List the words whose sign depends on their context instead.")] = False,
     ignore_case: IgnoreCase = False,
     format: Format = TableFormat.table,
     output: Output = None,
 ) -> None:
     """List the most and the least relevant words of every class."""
+    from whence.corpus.learned.mixed import mixed as mixed_words
     from whence.corpus.learned.tables import sections_by
     from whence.corpus.learned.words import words as ranked_words
 
     _require_place(output)
+    if mixed:
+        found = mixed_words(
+            out, target=target, count=count, least_count=least_count, ngrams=_sizes(ngrams), ignore_case=ignore_case
+        )
+        shown = sections_by(
+            found, ["target"], "{target}: words that speak for it and against it", without=["row_for", "row_against"]
+        )
+        _show(found, shown, format, output)
+        return
     found = ranked_words(
         out, target=target, count=count, least_count=least_count, ngrams=_sizes(ngrams), by=by.value, ignore_case=ignore_case
     )
     shown = sections_by(found, ["target", "end"], "{target}: {end} relevant", without=["rank", "position"])
     _show(found, shown, format, output)
+
+
+def position(
+    out: Out,
+    target: Target = None,
+    least_words: Annotated[int, typer.Option(min=1, help="Texts of fewer words are left out.")] = 19,
+    intervals: Annotated[int, typer.Option(min=1, max=1000, help="The number of equal parts of a text.")] = 10,
+    format: Format = TableFormat.table,
+    output: Output = None,
+) -> None:
+    """Show where in the texts relevance lies, class by class, as Fig. 4 of the paper does."""
+    from whence.corpus.learned.position import position as positions
+    from whence.corpus.learned.tables import sections_by
+
+    _require_place(output)
+    found = positions(out, target=target, least_words=least_words, intervals=intervals)
+    _show(found, sections_by(found, ["target", "texts"], "{target}, {texts:,} texts: share of the relevance"), format, output)
+
+
+def examples(
+    out: Out,
+    word: Annotated[str, typer.Option(help="A word, or a phrase of up to four.")],
+    target: Target = None,
+    count: Annotated[int, typer.Option(min=1, help="How many texts are shown on each side.")] = 3,
+    ignore_case: IgnoreCase = False,
+    format: Annotated[ExampleFormat, typer.Option(help="The output format.")] = ExampleFormat.terminal,
+    output: Output = None,
+) -> None:
+    """Show texts in which a word matters most: for a class, against it, and both."""
+    from whence.corpus.learned.examples import SIDES, examples_of, heatmaps_of
+    from whence.corpus.learned.heatmaps import Shown
+    from whence.corpus.learned.opening import opened
+    from whence.corpus.learned.results import notes_of
+
+    _require_place(output)
+    with opened(out) as corpus:
+        found = examples_of(corpus, word, target=target, count=count, ignore_case=ignore_case)
+        texts = heatmaps_of(corpus, found)
+    if format in (ExampleFormat.csv, ExampleFormat.json):
+        _show(found, [], TableFormat(format.value), output)
+        return
+    _tell(notes_of(found))
+    shown = [
+        Shown(f"{row['target']}: where “{word}” {SIDES[row['side']]}", f"row {row['row']}, {row['relevance']:+.3f}", text)
+        for row, text in zip(found.to_pylist(), texts, strict=True)
+    ]
+    _show_texts(shown, f"“{word}” in {len(shown)} texts", format, output)
 
 
 def query(
@@ -188,3 +256,17 @@ def _draw(sections: "Sequence[Section]") -> None:
             table.add_row(*map(Text, row))
         console.print(table)
         console.print()
+
+
+def _show_texts(shown: "Sequence[Shown]", title: str, format: ExampleFormat, output: Path | None) -> None:
+    """Show texts with coloured words under headings, on a terminal or as a page."""
+    from whence.corpus.learned.heatmaps import page, plain, print_on
+
+    if format == ExampleFormat.html:
+        put(page(shown, title=title).encode("utf-8", errors="replace"), output)
+    elif output is not None:
+        put(plain(shown).encode("utf-8", errors="replace"), output)
+    else:
+        from rich.console import Console
+
+        print_on(Console(highlight=False), shown)

@@ -37,7 +37,9 @@ def test_the_numbers_are_those_of_every_occurrence(tmp_path: Path, size: int) ->
         values = [value for value, _, _ in expected[row["word"]]]
         assert row["count"] == len(values)
         numbers = [row["mean"], row["spread"], row["most"], row["least"]]
-        np.testing.assert_allclose(numbers, np.array([np.mean(values), np.std(values), max(values), min(values)]), rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(
+            numbers, np.array([np.mean(values), np.std(values), max(values), min(values)]), rtol=1e-11, atol=1e-12
+        )
         place = (row[row["end"]], row["row"], row["position"])
         assert place in [(value, *rest) for value, *rest in expected[row["word"]]]
 

@@ -14,8 +14,12 @@ def sizes_of(ngrams: Sizes) -> range:
     return range(first, last + 1)
 
 
+LARGEST = "greatest(list_max(relevance), -list_min(relevance))::DOUBLE AS largest"
+
+
 def occurrences(sizes: range, *, ignore_case: bool = False, texts: str = "texts") -> str:
-    """SQL for all occurrences: row, target, position (of the first word), size, word and relevance (the sum over its words).
+    """SQL for all occurrences: row, target, position (of the first word), size, word, relevance (the sum over its words), and
+    `largest`, the largest relevance of a word in the text, without the sign.
 
     Adding 0.0 turns −0.0, which the database sorts before 0.0, into 0.0.
     """
@@ -26,14 +30,14 @@ def _of_size(size: int, ignore_case: bool, texts: str) -> str:
     if size == 1:
         word = "lower(token)" if ignore_case else "token"
         return (
-            f"SELECT row, target, position, 1 AS size, {word} AS word, relevance::DOUBLE + 0.0 AS relevance"
-            " FROM (SELECT row, target, unnest(range(len(tokens))) AS position, unnest(tokens) AS token,"
+            f"SELECT row, target, position, 1 AS size, {word} AS word, relevance::DOUBLE + 0.0 AS relevance, largest"
+            f" FROM (SELECT row, target, {LARGEST}, unnest(range(len(tokens))) AS position, unnest(tokens) AS token,"
             f" unnest(relevance) AS relevance FROM {texts})"
         )
     joined = f"array_to_string(tokens[position + 1 : position + {size}], ' ')"
-    word = f"lower({joined})" if ignore_case else joined
     return (
-        f"SELECT row, target, position, {size} AS size, {word} AS word,"
-        f" list_sum(relevance[position + 1 : position + {size}]::DOUBLE[]) + 0.0 AS relevance"
-        f" FROM (SELECT row, target, tokens, relevance, unnest(range(len(tokens) - {size - 1})) AS position FROM {texts})"
+        f"SELECT row, target, position, {size} AS size, {f'lower({joined})' if ignore_case else joined} AS word,"
+        f" list_sum(relevance[position + 1 : position + {size}]::DOUBLE[]) + 0.0 AS relevance, largest"
+        f" FROM (SELECT row, target, tokens, relevance, {LARGEST},"
+        f" unnest(range(len(tokens) - {size - 1})) AS position FROM {texts})"
     )

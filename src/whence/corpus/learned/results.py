@@ -1,7 +1,6 @@
 """Arrow tables as this room makes them: built from rows, and with notes to the user in their metadata."""
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ def _settled(value: Any) -> Any:
 
     Relevance itself, which is stored in single precision, stays as it is.
     """
-    is_mean = isinstance(value, float) and math.isfinite(value) and float(np.float32(value)) != value
+    is_mean = isinstance(value, float) and abs(value) < 1e38 and float(np.float32(value)) != value
     return float(f"{value:.12g}") if is_mean else value
 
 

@@ -63,7 +63,7 @@ def cells_of(table: Any) -> tuple[list[str], list[list[str]], list[bool]]:
 def _written(column: Sequence[object]) -> list[str]:
     """The values of a column with the same number of decimals."""
     sizes = [abs(value) for value in column if isinstance(value, float) and math.isfinite(value) and value]
-    decimals = 3 if not sizes or max(sizes) >= 0.1 else min(12, 2 - math.floor(math.log10(max(sizes))))
+    decimals = 3 if not sizes or max(sizes) >= 0.02 else min(12, 2 - math.floor(math.log10(max(sizes))))
     return [_cell(value, decimals) for value in column]
 
 
