@@ -1,7 +1,7 @@
 """`whence corpus words` and its neighbours: what a model has learned, read from an explained corpus."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,6 +32,25 @@ class Rank(StrEnum):
     mean = "mean"
 
 
+class Compared(StrEnum):
+    """The tables of a comparison."""
+
+    words = "words"
+    predictions = "predictions"
+    texts = "texts"
+    all = "all"
+
+
+class ErrorTable(StrEnum):
+    """The tables about errors."""
+
+    confusion = "confusion"
+    words = "words"
+    shortcuts = "shortcuts"
+    label_noise = "label-noise"
+    all = "all"
+
+
 class ExampleFormat(StrEnum):
     """The formats of texts with coloured words."""
 
@@ -51,7 +70,7 @@ Output = Annotated[Path | None, typer.Option(help="Write to this file instead of
 
 def register(corpus: typer.Typer) -> None:
     """Add the commands to `whence corpus`."""
-    for command in (words, position, examples, query):
+    for command in (words, position, compare, examples, errors, query, report):
         corpus.command()(command)
 
 
@@ -140,6 +159,98 @@ def examples(
     _show_texts(shown, f"“{word}” in {len(shown)} texts", format, output)
 
 
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="The folder of an explained corpus.")],
+    b: Annotated[str | None, typer.Argument(metavar="[B]", help="Another one, whose rows are the same texts.")] = None,
+    slice_a: Annotated[
+        str, typer.Option(help="Only the texts for which this SQL condition holds, such as label = 'good'.")
+    ] = "",
+    slice_b: Annotated[
+        str, typer.Option(help="The same for B. Without B: the part of A to compare with; by default, the rest.")
+    ] = "",
+    target: Target = None,
+    count: Count = 10,
+    least_count: Annotated[int, typer.Option(min=1, help="How often a word must occur on both sides.")] = 5,
+    ignore_case: IgnoreCase = False,
+    show: Annotated[Compared, typer.Option(help="One of the tables alone.")] = Compared.all,
+    format: Format = TableFormat.table,
+    output: Output = None,
+) -> None:
+    """Compare two models on the same texts, or two parts of one corpus."""
+    from whence.corpus.learned.compare import compared, heatmaps_of, require_two
+    from whence.corpus.learned.heatmaps import Shown
+    from whence.corpus.learned.opening import opened
+
+    _require_place(output)
+    _require_one(show, format)
+    require_two(b, slice_a)
+    with opened(a, b) as corpus:
+        found = compared(
+            corpus,
+            slice_a=slice_a,
+            slice_b=slice_b,
+            target=target,
+            count=count,
+            least_count=least_count,
+            ignore_case=ignore_case,
+        )
+        texts = [
+            Shown(
+                f"row {row['row']}, {row['target']}: rank correlation {row['correlation']:+.3f}",
+                f"{side}, {row[f'predicted_{side}']}:",
+                text,
+            )
+            for row in found.texts.to_pylist()
+            for side, text in zip("ab", heatmaps_of(corpus, row), strict=True)
+        ]
+    headings = {"words": "words whose relevance differs", "predictions": "predictions", "texts": ""}
+    tables = {name: table for name, table in found._asdict().items() if show in (name, Compared.all)}
+    is_drawn = format == TableFormat.table and "texts" in tables
+    drawn = {name: table for name, table in tables.items() if not (is_drawn and name == "texts")}
+    _show_several(drawn, headings, format, output, more=texts if is_drawn else ())
+
+
+def errors(
+    out: Out,
+    count: Annotated[int, typer.Option(min=1, help="How many words and texts are listed of each kind.")] = 5,
+    least_count: Annotated[int, typer.Option(min=1, help="In how many wrong texts a suspected shortcut must be.")] = 5,
+    confident: Annotated[float, typer.Option(min=0, max=1, help="The probability from which on a label is suspected.")] = 0.9,
+    show: Annotated[ErrorTable, typer.Option(help="One of the tables alone.")] = ErrorTable.all,
+    format: Format = TableFormat.table,
+    output: Output = None,
+) -> None:
+    """Say which words pull wrong predictions, and suspect shortcuts and labels. The corpus must have labels."""
+    from whence.corpus.learned.errors import errors as errors_of
+
+    _require_place(output)
+    _require_one(show, format)
+    found = errors_of(out, count=count, least_count=least_count, confident=confident)
+    named = {name.replace("_", "-"): table for name, table in found._asdict().items()}
+    headings = {
+        "confusion": "labels and predictions",
+        "words": "words that pull to wrong predictions",
+        "shortcuts": "suspected shortcuts",
+        "label-noise": "suspected labels",
+    }
+    _show_several({name: table for name, table in named.items() if show in (name, ErrorTable.all)}, headings, format, output)
+
+
+def report(
+    out: Out,
+    output: Annotated[Path, typer.Option(help="The file of the page.")] = Path("report.html"),
+    count: Count = 10,
+) -> None:
+    """Write a page that says what the model has learned: its words, where relevance lies, examples, errors."""
+    from whence.cli.streams import write_file
+    from whence.corpus.learned.report import page
+
+    require_place(output)
+    content, notes = page(out, count=count)
+    _tell(notes)
+    write_file(output, content.encode("utf-8", errors="replace"))
+    print(output)
+
+
 def query(
     out: Out,
     sql: Annotated[str, typer.Argument(help="One SELECT over the views texts, tokens and rejects.")],
@@ -205,6 +316,13 @@ def _require_place(output: Path | None) -> None:
         require_place(output)
 
 
+def _require_one(show: Compared | ErrorTable, format: TableFormat) -> None:
+    """Refuse a CSV file of several tables."""
+    if format == TableFormat.csv and show.value == "all":
+        names = ", ".join(each.value for each in type(show) if each.value != "all")
+        raise InputError(f"a CSV file holds one table; choose one with --show: {names}")
+
+
 def _tell(notes: Sequence[str]) -> None:
     for each in notes:
         note(each)
@@ -225,6 +343,39 @@ def _show(whole: Any, sections: "Sequence[Section]", format: TableFormat, output
         TableFormat.json: lambda: json_lines(whole),
     }
     put(_safe(written[format](), output), output)
+
+
+def _show_several(
+    tables: Mapping[str, Any],
+    headings: Mapping[str, str],
+    format: TableFormat,
+    output: Path | None,
+    *,
+    more: "Sequence[Shown]" = (),
+) -> None:
+    """Write several tables under headings, and texts with coloured words after them."""
+    from whence.corpus.learned.heatmaps import plain, print_on
+    from whence.corpus.learned.results import notes_of
+    from whence.corpus.learned.tables import Section, aligned, csv_lines, json_lines
+
+    _tell([each for table in tables.values() for each in notes_of(table)])
+    if format == TableFormat.csv:
+        put(_safe("".join(map(csv_lines, tables.values())), output), output)
+        return
+    if format == TableFormat.json:
+        put(_safe("".join(json_lines(table, name=name) for name, table in tables.items()), output), output)
+        return
+    sections = [Section(headings[name], table) for name, table in tables.items()]
+    if output is None:
+        from rich.console import Console
+
+        if sys.stdout.isatty():
+            _draw(sections)
+        else:
+            print(aligned(sections))
+        print_on(Console(highlight=False), more)
+        return
+    put(f"{aligned(sections)}\n{plain(more)}".encode("utf-8", errors="replace"), output)
 
 
 def _safe(text: str, output: Path | None) -> bytes:

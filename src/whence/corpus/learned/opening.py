@@ -30,6 +30,7 @@ class Opened:
     connection: Any
     columns: frozenset[str]
     notes: tuple[str, ...]  # what the user should know about the corpus
+    other: Mapping[str, Any] | None = None  # the manifest of the second corpus
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -99,7 +100,7 @@ def opened(out: str | Path, other: str | Path | None = None, *, words: bool = Tr
                 if words:
                     folder.require_tokens()
             notes = (*first.notes(), *(second.notes() if second else ()))
-            yield Opened(str(first.place), first.manifest, connection, first.columns, notes)
+            yield Opened(str(first.place), first.manifest, connection, first.columns, notes, second and second.manifest)
         finally:
             connection.close()
 

@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
+from rich.cells import cell_len
+
 from whence.render.colour import one_line
 
 LONGEST = 72  # characters of a cell in a table for people
@@ -40,10 +42,10 @@ def aligned(sections: Sequence[Section]) -> str:
 
 def _aligned(table: Any) -> str:
     names, cells, numeric = cells_of(table)
-    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)] if cells else list(map(len, names))
+    widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
     lines = [
         "  ".join(
-            cell.rjust(width) if is_number else cell.ljust(width)
+            " " * (width - cell_len(cell)) + cell if is_number else cell + " " * (width - cell_len(cell))
             for cell, width, is_number in zip(line, widths, numeric, strict=True)
         ).rstrip()
         for line in [names, *cells]

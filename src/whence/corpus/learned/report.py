@@ -1,0 +1,189 @@
+"""report.html: what a model has learned from a corpus, on one self-contained page."""
+
+from collections.abc import Sequence
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from whence.corpus.learned.errors import errors_of
+from whence.corpus.learned.heatmaps import COLUMNS, explanation_of
+from whence.corpus.learned.mixed import mixed_words
+from whence.corpus.learned.opening import Opened, opened
+from whence.corpus.learned.position import LEAST_WORDS, positions
+from whence.corpus.learned.results import notes_of
+from whence.corpus.learned.words import COUNT, ranked
+from whence.errors import InputError
+from whence.explanation import Explanation
+from whence.models.files import write_whole
+from whence.render import html
+from whence.render.colour import AGAINST, FOR, visible
+from whence.render.labels import method_label
+
+CLASSES = 12  # of a model with more, those explained most often are shown
+LONG = 60  # words of a text that is still shown as an example
+
+
+def report(out: str | Path, output: str | Path = "report.html", *, count: int = COUNT) -> Path:
+    """Write a self-contained page about an explained corpus: its words, where relevance lies, examples, errors.
+
+    `count` words are listed at either end of every class.
+    """
+    content, _ = page(out, count=count)
+    write_whole(Path(output), content.encode("utf-8", errors="replace"))
+    return Path(output)
+
+
+def page(out: str | Path, *, count: int = COUNT) -> tuple[str, tuple[str, ...]]:
+    """The page, and notes on the corpus."""
+    with opened(out) as corpus:
+        return _rendered(_content(corpus, count)), corpus.notes
+
+
+def _rendered(content: dict[str, Any]) -> str:
+    try:
+        from jinja2 import Environment
+        from markupsafe import Markup
+    except ModuleNotFoundError:
+        raise InputError("the report needs jinja2; run: pip install 'whence[corpus]'") from None
+
+    def shown(thing: object) -> object:
+        return visible(thing) if isinstance(thing, str) and not isinstance(thing, Markup) else thing
+
+    template = (resources("whence.corpus.learned") / "report.jinja").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, finalize=shown, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["heatmap"] = lambda text: Markup(html._heatmap(text))
+    return environment.from_string(template).render(**content)
+
+
+class Bar(NamedTuple):
+    """A row of a bar chart: its share of the longest bar is 0 to 1."""
+
+    name: str
+    number: int
+    share: float
+    width: float
+
+
+class Ranking(NamedTuple):
+    """The words of one class at both ends; widths of bars are relative to the most extreme word."""
+
+    target: str
+    most: list[dict[str, Any]]
+    least: list[dict[str, Any]]
+    largest: float
+
+
+def _content(corpus: Opened, count: int) -> dict[str, Any]:
+    """Everything that the page shows."""
+    targets = _targets(corpus)
+    mixed = mixed_words(corpus, count=count).to_pylist() if corpus.is_signed else []
+    examples = _examples(corpus, targets)
+    return {
+        "manifest": corpus.manifest,
+        "notes": corpus.notes,
+        "is_signed": corpus.is_signed,
+        "texts": corpus.rows("SELECT count(DISTINCT row) AS n FROM texts")[0]["n"],
+        "words": corpus.rows("SELECT coalesce(sum(len(tokens)), 0)::BIGINT AS n FROM texts")[0]["n"],
+        "rejects": corpus.rows("SELECT reason, count(*) AS n FROM rejects GROUP BY reason ORDER BY n DESC, reason LIMIT 20"),
+        "method": method_label(examples[0][1][0]) if examples else corpus.manifest["method"].get("name", ""),
+        "balance": _balance(corpus),
+        "rankings": _rankings(corpus, targets, count),
+        "hidden": len(corpus.targets()) - len(targets),
+        "mixed": [row for row in mixed if row["target"] in targets],
+        "curves": _curves(corpus, targets),
+        "least_words": LEAST_WORDS,
+        "examples": examples,
+        "errors": _errors(corpus) if corpus.has_labels else None,
+        "red": FOR,
+        "blue": AGAINST,
+        "style": html.STYLE,
+    }
+
+
+def _targets(corpus: Opened) -> list[str]:
+    """The classes that are shown, in the model's order."""
+    sql = f"SELECT target FROM texts GROUP BY target ORDER BY count(*) DESC, target LIMIT {CLASSES}"
+    often = {row["target"] for row in corpus.rows(sql)}
+    return [target for target in corpus.targets() if target in often]
+
+
+def _balance(corpus: Opened) -> list[Bar]:
+    """How often every class is predicted."""
+    rows = corpus.rows("SELECT predicted, count(DISTINCT row) AS n FROM texts GROUP BY predicted")
+    found = {row["predicted"]: row["n"] for row in rows}
+    total, most = sum(found.values()), max(found.values(), default=1)
+    return [Bar(name, found.get(name, 0), found.get(name, 0) / max(1, total), found.get(name, 0) / most) for name in corpus.classes]
+
+
+def _rankings(corpus: Opened, targets: Sequence[str], count: int) -> list[Ranking]:
+    rows = ranked(corpus, count=count).to_pylist()
+    made: list[Ranking] = []
+    for target in targets:
+        ends = {end: [row for row in rows if (row["target"], row["end"]) == (target, end)] for end in ("most", "least")}
+        largest = max((abs(row[end]) for end, own in ends.items() for row in own), default=0.0) or 1.0
+        made.append(Ranking(target, ends["most"], ends["least"], largest))
+    return made
+
+
+WIDTH, HEIGHT = 300, 110  # of a curve, in its own units
+
+
+class Curve(NamedTuple):
+    """Where relevance lies, as the points of a line and of the band around it."""
+
+    target: str
+    texts: int
+    line: str
+    band: str
+    highest: float
+    shares: list[dict[str, Any]]
+
+
+def _curves(corpus: Opened, targets: Sequence[str]) -> list[Curve]:
+    """The share of every interval for every class; all curves have the same scale."""
+    rows = [row for row in positions(corpus).to_pylist() if row["target"] in targets]
+    top = max((row["high"] for row in rows), default=1.0)
+
+    def points(own: Sequence[dict[str, Any]], key: str) -> list[str]:
+        return [f"{WIDTH * (row['start'] + row['end']) / 2:.1f},{HEIGHT * (1 - row[key] / top):.1f}" for row in own]
+
+    made: list[Curve] = []
+    for target in targets:
+        own = [row for row in rows if row["target"] == target]
+        if own:
+            band = " ".join([*points(own, "low"), *points(own, "high")[::-1]])
+            made.append(Curve(target, own[0]["texts"], " ".join(points(own, "share")), band, top, own))
+    return made
+
+
+def _examples(corpus: Opened, targets: Sequence[str]) -> list[tuple[str, list[Explanation]]]:
+    """For every class the texts of moderate length with the highest and the lowest explained score."""
+    made: list[tuple[str, list[Explanation]]] = []
+    for target in targets:
+        sql = f"SELECT {', '.join(COLUMNS)} FROM texts WHERE target = ? AND len(tokens) BETWEEN 1 AND {LONG}"
+        ends = [corpus.rows(f"{sql} ORDER BY score {order}, row LIMIT {n}", [target]) for order, n in (("DESC", 2), ("ASC", 1))]
+        rows = {row["row"]: row for row in [*ends[0], *ends[1]]}
+        if rows:
+            made.append((target, [explanation_of(row, corpus.manifest) for row in rows.values()]))
+    return made
+
+
+def _errors(corpus: Opened) -> dict[str, Any]:
+    """The tables of errors as rows, with their notes; words are grouped by the kind of error."""
+    found = errors_of(corpus)
+    kinds: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for row in found.words.to_pylist():
+        kinds.setdefault((row["label"], row["predicted"], row["texts"]), []).append(row)
+    counts = {(row["label"], row["predicted"]): row["texts"] for row in found.confusion.to_pylist()}
+    named = [name for name in corpus.classes if any(name in pair for pair in counts)]
+    return {
+        "notes": notes_of(found.confusion),
+        "counts": counts,
+        "most": max(counts.values(), default=1),
+        "classes": named[:CLASSES],
+        "kinds": list(kinds.items())[:CLASSES],
+        "shortcuts": found.shortcuts.to_pylist(),
+        "shortcuts_note": notes_of(found.shortcuts)[0],
+        "label_noise": found.label_noise.to_pylist(),
+        "label_noise_note": notes_of(found.label_noise)[0],
+    }
