@@ -20,6 +20,7 @@ from whence.render.colour import AGAINST, FOR, visible
 from whence.render.labels import method_label
 
 CLASSES = 12  # of a model with more, those explained most often are shown
+EMPTY = {"text": "", "tokens": (), "relevance": (), "scores": (), "score": 0.0, "predicted": "", "target": ""}
 LONG = 60  # words of a text that is still shown as an example
 
 
@@ -51,12 +52,15 @@ def _rendered(content: dict[str, Any]) -> str:
 
     template = (resources("whence.corpus.learned") / "report.jinja").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, finalize=shown, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["heatmap"] = lambda text: Markup(html._heatmap(text))
-    return environment.from_string(template).render(**content)
+
+    def heatmap(text: Explanation) -> Markup:
+        return Markup(html._heatmap(text))
+
+    return environment.from_string(template).render(heatmap=heatmap, **content)
 
 
 class Bar(NamedTuple):
-    """A row of a bar chart: its share of the longest bar is 0 to 1."""
+    """A row of a bar chart; its width is relative to the longest bar."""
 
     name: str
     number: int
@@ -76,7 +80,7 @@ class Ranking(NamedTuple):
 def _content(corpus: Opened, count: int) -> dict[str, Any]:
     """Everything that the page shows."""
     targets = _targets(corpus)
-    mixed = mixed_words(corpus, count=count).to_pylist() if corpus.is_signed else []
+    mixed: list[dict[str, Any]] = mixed_words(corpus, count=count).to_pylist() if corpus.is_signed else []
     examples = _examples(corpus, targets)
     return {
         "manifest": corpus.manifest,
@@ -85,7 +89,7 @@ def _content(corpus: Opened, count: int) -> dict[str, Any]:
         "texts": corpus.rows("SELECT count(DISTINCT row) AS n FROM texts")[0]["n"],
         "words": corpus.rows("SELECT coalesce(sum(len(tokens)), 0)::BIGINT AS n FROM texts")[0]["n"],
         "rejects": corpus.rows("SELECT reason, count(*) AS n FROM rejects GROUP BY reason ORDER BY n DESC, reason LIMIT 20"),
-        "method": method_label(examples[0][1][0]) if examples else corpus.manifest["method"].get("name", ""),
+        "method": method_label(explanation_of(EMPTY, corpus.manifest)),
         "balance": _balance(corpus),
         "rankings": _rankings(corpus, targets, count),
         "hidden": len(corpus.targets()) - len(targets),
@@ -108,11 +112,13 @@ def _targets(corpus: Opened) -> list[str]:
 
 
 def _balance(corpus: Opened) -> list[Bar]:
-    """How often every class is predicted."""
+    """How often every class is predicted; of many classes, the most frequent ones."""
     rows = corpus.rows("SELECT predicted, count(DISTINCT row) AS n FROM texts GROUP BY predicted")
     found = {row["predicted"]: row["n"] for row in rows}
-    total, most = sum(found.values()), max(found.values(), default=1)
-    return [Bar(name, found.get(name, 0), found.get(name, 0) / max(1, total), found.get(name, 0) / most) for name in corpus.classes]
+    total, most = max(1, sum(found.values())), max(found.values(), default=1)
+    often = sorted(corpus.classes, key=lambda name: -found.get(name, 0))[: 2 * CLASSES]
+    counts = {name: found.get(name, 0) for name in corpus.classes if name in often}
+    return [Bar(name, number, number / total, number / most) for name, number in counts.items()]
 
 
 def _rankings(corpus: Opened, targets: Sequence[str], count: int) -> list[Ranking]:
@@ -183,7 +189,13 @@ def _errors(corpus: Opened) -> dict[str, Any]:
         "classes": named[:CLASSES],
         "kinds": list(kinds.items())[:CLASSES],
         "shortcuts": found.shortcuts.to_pylist(),
-        "shortcuts_note": notes_of(found.shortcuts)[0],
+        "shortcuts_note": _sentence(notes_of(found.shortcuts)[0]),
         "label_noise": found.label_noise.to_pylist(),
-        "label_noise_note": notes_of(found.label_noise)[0],
+        "label_noise_note": _sentence(notes_of(found.label_noise)[0]),
     }
+
+
+def _sentence(note: str) -> str:
+    """A note without the name of its table, which stands above it on the page."""
+    said = note.partition(": ")[2]
+    return said[0].upper() + said[1:]
