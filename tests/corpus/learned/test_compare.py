@@ -63,8 +63,8 @@ def test_predictions_are_counted_by_row(tmp_path: Path) -> None:
     assert {(row["predicted_a"], row["predicted_b"]): row["texts"] for row in found.predictions.to_pylist()} == expected
     assert notes_of(found.predictions) == [
         "199 rows are in both; predictions differ in 1 of them (0.5 %)",
-        "1 of them have another text in b; are both corpora made from the same file?",
-        "1 of them have other tokens, or were explained for another class, and cannot be paired",
+        "the text differs in 1 of them; are both corpora made from the same file?",
+        "words cannot be paired in 1 of them: other tokens, or explained for another class",
     ]
 
 

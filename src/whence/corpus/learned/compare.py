@@ -183,9 +183,9 @@ def _predictions(corpus: Opened) -> Any:
         "SELECT count(DISTINCT row) AS n FROM side_a AS a JOIN side_b AS b USING (row) WHERE a.text <> b.text"
     )
     if strange[0]["n"]:
-        notes.append(f"{strange[0]['n']:,} of them have another text in b; are both corpora made from the same file?")
+        notes.append(f"the text differs in {strange[0]['n']:,} of them; are both corpora made from the same file?")
     if paired < total:
-        notes.append(f"{total - paired:,} of them have other tokens, or were explained for another class, and cannot be paired")
+        notes.append(f"words cannot be paired in {total - paired:,} of them: other tokens, or explained for another class")
     pa = arrow()
     columns = [("predicted_a", pa.string()), ("predicted_b", pa.string()), ("texts", pa.int64())]
     return table_of(rows, columns, notes)
