@@ -120,7 +120,7 @@ def position(
     format: Format = TableFormat.table,
     output: Output = None,
 ) -> None:
-    """Show where in the texts relevance lies, class by class, as Fig. 4 of the paper does."""
+    """Show where in the texts relevance lies, class by class."""
     from whence.corpus.learned.position import position as positions
     from whence.corpus.learned.tables import sections_by
 
@@ -219,7 +219,7 @@ def errors(
     format: Format = TableFormat.table,
     output: Output = None,
 ) -> None:
-    """Say which words pull wrong predictions, and suspect shortcuts and labels. The corpus must have labels."""
+    """Say which words pull wrong predictions. The corpus must have labels."""
     from whence.corpus.learned.errors import errors as errors_of
 
     _require_place(output)
@@ -240,7 +240,7 @@ def report(
     output: Annotated[Path, typer.Option(help="The file of the page.")] = Path("report.html"),
     count: Count = 10,
 ) -> None:
-    """Write a page that says what the model has learned: its words, where relevance lies, examples, errors."""
+    """Write a page about all of it."""
     from whence.cli.streams import write_file
     from whence.corpus.learned.report import page
 

@@ -1,5 +1,6 @@
 """The most and the least relevant words of every class, as Table 1 of the paper ranks them, or by their mean."""
 
+from math import ceil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,7 +59,7 @@ def ranked(
     often = least_count if least_count is not None else 1 if by == "most" and sizes == range(1, 2) else OFTEN
     targets = chosen_targets(corpus.classes, corpus.targets(), target)
     found = occurrences(sizes, ignore_case=ignore_case)
-    _count(corpus, found, targets, often)
+    _count(corpus, sizes, targets, often, ignore_case=ignore_case)
     rows = [row for end in ("most", "least") for row in _end(corpus, found, end, by=by, count=count)]
     rows.sort(key=lambda row: (targets.index(row["target"]), row["end"] == "least", row["rank"]))
     for row, example in zip(rows, snippets(corpus, rows), strict=True):
@@ -76,14 +77,28 @@ def _columns() -> list[tuple[str, Any]]:
     return [*head, *numbers, ("row", pa.int64()), ("position", pa.int64()), ("example", pa.string())]
 
 
-def _count(corpus: Opened, found: str, targets: list[str], often: int) -> None:
-    """Make the table `counted`, a row for every word of a class that occurs often enough."""
+AT_ONCE = 8_000_000  # phrases that are counted at once, nearly all of which may be different
+
+
+def _count(corpus: Opened, sizes: range, targets: list[str], often: int, *, ignore_case: bool) -> None:
+    """Make the table `counted`, a row for every word of a class that occurs often enough.
+
+    Phrases of a large corpus are counted in parts, each of them with other phrases, so that memory stays small.
+    """
     corpus.run(
-        "CREATE OR REPLACE TEMP TABLE counted AS SELECT target, word, count(*) AS count, favg(relevance) AS mean,"
-        " stddev_pop(relevance) AS spread, max(relevance) AS most, min(relevance) AS least"
-        f" FROM ({found}) WHERE list_contains(?, target) GROUP BY target, word HAVING count(*) >= ?",
-        [targets, often],
+        "CREATE OR REPLACE TEMP TABLE counted (target VARCHAR, word VARCHAR, size INTEGER, count BIGINT, mean DOUBLE,"
+        " spread DOUBLE, most DOUBLE, least DOUBLE)"
     )
+    total = corpus.rows("SELECT coalesce(sum(len(tokens)), 0)::BIGINT AS n FROM texts")[0]["n"] if sizes[-1] > 1 else 0
+    for size in sizes:
+        parts = 1 if size == 1 else max(1, ceil(total / AT_ONCE))
+        for part in range(parts):
+            corpus.run(
+                "INSERT INTO counted SELECT target, word, size, count(*), favg(relevance), stddev_pop(relevance),"
+                f" max(relevance), min(relevance) FROM ({occurrences(range(size, size + 1), ignore_case=ignore_case)})"
+                " WHERE list_contains($1, target) AND hash(word) % $3 = $4 GROUP BY target, word, size HAVING count(*) >= $2",
+                [targets, often, parts, part],
+            )
 
 
 def _end(corpus: Opened, found: str, end: str, *, by: By, count: int) -> list[dict[str, Any]]:
@@ -100,11 +115,11 @@ def _end(corpus: Opened, found: str, end: str, *, by: By, count: int) -> list[di
     )
     choose = "min" if is_most else "max"
     return corpus.rows(
-        f"WITH places AS (SELECT target, word, {choose}((row, position, size)) AS place"
+        f"WITH places AS (SELECT target, word, size, {choose}((row, position)) AS place"
         f" FROM ({found}) AS found SEMI JOIN candidates ON found.target = candidates.target AND found.word = candidates.word"
-        f" AND found.relevance = candidates.{end} GROUP BY target, word)"
-        f" SELECT candidates.*, place[1] AS row, place[2] AS position, place[3] AS size, '{end}' AS \"end\","
-        f" row_number() OVER (PARTITION BY candidates.target ORDER BY {key} {down}, place {first}) AS rank"
-        " FROM candidates JOIN places USING (target, word) QUALIFY rank <= ?",
+        f" AND found.size = candidates.size AND found.relevance = candidates.{end} GROUP BY target, word, size)"
+        f" SELECT candidates.*, place[1] AS row, place[2] AS position, '{end}' AS \"end\","
+        f" row_number() OVER (PARTITION BY candidates.target ORDER BY {key} {down}, place {first}, size) AS rank"
+        " FROM candidates JOIN places USING (target, word, size) QUALIFY rank <= ?",
         [count],
     )
