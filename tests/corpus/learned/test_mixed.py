@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.learned.making import Row, random_rows, write
+from whence.corpus.learned import grams
 from whence.corpus.learned.mixed import mixed
 from whence.corpus.learned.results import notes_of
 from whence.errors import InputError
@@ -56,3 +57,10 @@ def test_phrases_can_be_mixed(tmp_path: Path) -> None:
     rows = [Row(n, ["not", "good"], [0.5, 1.0] if n % 2 else [-2.0, 1.0]) for n in range(20)]
     found = mixed(write(tmp_path, rows), ngrams=2).to_pylist()
     assert [(row["word"], row["mean_for"], row["mean_against"]) for row in found] == [("not good", 1.5, -1.0)]
+
+
+def test_phrases_of_a_large_corpus_are_counted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = write(tmp_path, random_rows(300, targets=("negative", "positive")), target="all")
+    whole = mixed(out, ngrams=(1, 2), count=12)
+    monkeypatch.setattr(grams, "AT_ONCE", 100)
+    assert mixed(out, ngrams=(1, 2), count=12).equals(whole) and len(whole) == 24

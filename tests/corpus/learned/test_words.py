@@ -8,7 +8,7 @@ import pytest
 
 import whence
 from tests.corpus.learned.making import Row, random_rows, rows_of, write
-from whence.corpus.learned import words as module
+from whence.corpus.learned import grams
 from whence.corpus.learned.results import notes_of
 from whence.corpus.learned.words import words
 from whence.data.sst import read_split
@@ -121,7 +121,7 @@ def test_phrases_of_several_sizes_stand_in_one_ranking(tmp_path: Path) -> None:
 def test_phrases_are_counted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = write(tmp_path, random_rows(100))
     whole = words(out, ngrams=(1, 3), count=500)
-    monkeypatch.setattr(module, "AT_ONCE", 100)
+    monkeypatch.setattr(grams, "AT_ONCE", 100)
     assert words(out, ngrams=(1, 3), count=500).equals(whole) and len(whole) > 200
 
 

@@ -1,8 +1,13 @@
 """Words and phrases of a corpus as SQL: every occurrence of one to four words in a row, with its relevance."""
 
+from collections.abc import Iterator
+from math import ceil
+
+from whence.corpus.learned.opening import Opened
 from whence.errors import InputError
 
 LONGEST = 4
+AT_ONCE = 8_000_000  # phrases that are counted at once, nearly all of which may be different
 Sizes = int | tuple[int, int]
 
 
@@ -24,6 +29,19 @@ def occurrences(sizes: range, *, ignore_case: bool = False, texts: str = "texts"
     Adding 0.0 turns −0.0, which the database sorts before 0.0, into 0.0.
     """
     return " UNION ALL ".join(f"({_of_size(size, ignore_case, texts)})" for size in sizes)
+
+
+def in_parts(corpus: Opened, sizes: range, *, ignore_case: bool) -> Iterator[str]:
+    """The same as several queries, for one after another: all occurrences of a word are in one of them.
+
+    Phrases of a large corpus come in many parts, so that counting them takes little memory.
+    """
+    total = corpus.rows("SELECT coalesce(sum(len(tokens)), 0)::BIGINT AS n FROM texts")[0]["n"] if sizes[-1] > 1 else 0
+    for size in sizes:
+        found = _of_size(size, ignore_case, "texts")
+        parts = 1 if size == 1 else max(1, ceil(total / AT_ONCE))
+        for part in range(parts):
+            yield found if parts == 1 else f"SELECT * FROM ({found}) WHERE hash(word) % {parts} = {part}"
 
 
 def _of_size(size: int, ignore_case: bool, texts: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from whence.corpus.layout import arrow
 from whence.corpus.learned.classes import chosen_targets
-from whence.corpus.learned.grams import Sizes, occurrences, sizes_of
+from whence.corpus.learned.grams import Sizes, in_parts, sizes_of
 from whence.corpus.learned.opening import Opened, opened
 from whence.corpus.learned.results import table_of
 from whence.corpus.learned.snippets import snippets
@@ -50,9 +50,13 @@ def mixed_words(
         raise InputError(f"the relevance in {corpus.place} has no sign, so no word can change it; explain with another method")
     targets = chosen_targets(corpus.classes, corpus.targets(), target)
     often = OFTEN if least_count is None else least_count
-    found = occurrences(sizes_of(ngrams), ignore_case=ignore_case)
-    rows = corpus.rows(_sql(found), [targets, often, NORMAL, SHARE, count])
+    rows = [
+        row
+        for found in in_parts(corpus, sizes_of(ngrams), ignore_case=ignore_case)
+        for row in corpus.rows(_sql(found), [targets, often, NORMAL, SHARE, count])
+    ]
     rows.sort(key=lambda row: (targets.index(row["target"]), -row["weaker"], row["word"]))
+    rows = [row for name in targets for row in [own for own in rows if own["target"] == name][:count]]
     for side in ("for", "against"):
         for row, example in zip(rows, snippets(corpus, [_place(row, side) for row in rows]), strict=True):
             row[f"row_{side}"], row[f"example_{side}"] = row[f"place_{side}"]["row"], example

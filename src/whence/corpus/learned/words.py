@@ -1,12 +1,11 @@
 """The most and the least relevant words of every class, as Table 1 of the paper ranks them, or by their mean."""
 
-from math import ceil
 from pathlib import Path
 from typing import Any, Literal
 
 from whence.corpus.layout import arrow
 from whence.corpus.learned.classes import chosen_targets
-from whence.corpus.learned.grams import Sizes, occurrences, sizes_of
+from whence.corpus.learned.grams import Sizes, in_parts, occurrences, sizes_of
 from whence.corpus.learned.opening import Opened, opened
 from whence.corpus.learned.results import table_of
 from whence.corpus.learned.snippets import snippets
@@ -77,28 +76,18 @@ def _columns() -> list[tuple[str, Any]]:
     return [*head, *numbers, ("row", pa.int64()), ("position", pa.int64()), ("example", pa.string())]
 
 
-AT_ONCE = 8_000_000  # phrases that are counted at once, nearly all of which may be different
-
-
 def _count(corpus: Opened, sizes: range, targets: list[str], often: int, *, ignore_case: bool) -> None:
-    """Make the table `counted`, a row for every word of a class that occurs often enough.
-
-    Phrases of a large corpus are counted in parts, each of them with other phrases, so that memory stays small.
-    """
+    """Make the table `counted`, a row for every word of a class that occurs often enough."""
     corpus.run(
         "CREATE OR REPLACE TEMP TABLE counted (target VARCHAR, word VARCHAR, size INTEGER, count BIGINT, mean DOUBLE,"
         " spread DOUBLE, most DOUBLE, least DOUBLE)"
     )
-    total = corpus.rows("SELECT coalesce(sum(len(tokens)), 0)::BIGINT AS n FROM texts")[0]["n"] if sizes[-1] > 1 else 0
-    for size in sizes:
-        parts = 1 if size == 1 else max(1, ceil(total / AT_ONCE))
-        for part in range(parts):
-            corpus.run(
-                "INSERT INTO counted SELECT target, word, size, count(*), favg(relevance), stddev_pop(relevance),"
-                f" max(relevance), min(relevance) FROM ({occurrences(range(size, size + 1), ignore_case=ignore_case)})"
-                " WHERE list_contains($1, target) AND hash(word) % $3 = $4 GROUP BY target, word, size HAVING count(*) >= $2",
-                [targets, often, parts, part],
-            )
+    for found in in_parts(corpus, sizes, ignore_case=ignore_case):
+        corpus.run(
+            "INSERT INTO counted SELECT target, word, size, count(*), favg(relevance), stddev_pop(relevance), max(relevance),"
+            f" min(relevance) FROM ({found}) WHERE list_contains(?, target) GROUP BY target, word, size HAVING count(*) >= ?",
+            [targets, often],
+        )
 
 
 def _end(corpus: Opened, found: str, end: str, *, by: By, count: int) -> list[dict[str, Any]]:
