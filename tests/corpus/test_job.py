@@ -246,7 +246,7 @@ def test_a_changed_job_is_refused_until_it_is_restarted(pipeline: Pipeline, corp
 
 def test_a_job_that_never_got_anywhere_may_change(pipeline: Pipeline, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("a,b\ngood,bad\n")
-    with pytest.raises(DataError, match="in.csv has no column 'text'"):
+    with pytest.raises(DataError, match=r"in.csv has no column 'text'"):
         run(pipeline, tmp_path / "in.csv", tmp_path / "out", id=None)
     run(pipeline, tmp_path / "in.csv", tmp_path / "out", id=None, text="a")
     accounted(tmp_path / "out", 1)

@@ -5,13 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from whence.corpus._explain import explain as explain
+    from whence.corpus.learned.compare import compare as compare
+    from whence.corpus.learned.errors import errors as errors
+    from whence.corpus.learned.examples import examples as examples
+    from whence.corpus.learned.mixed import mixed as mixed
+    from whence.corpus.learned.position import position as position
+    from whence.corpus.learned.query import query as query
+    from whence.corpus.learned.report import report as report
+    from whence.corpus.learned.words import words as words
 
-_HOMES = {"explain": "whence.corpus._explain"}  # of the public names; they are imported when they are asked for
-
-__all__ = ["explain"]
+__all__ = ["compare", "errors", "examples", "explain", "mixed", "position", "query", "report", "words"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'whence.corpus' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    home = "whence.corpus._explain" if name == "explain" else f"whence.corpus.learned.{name}"
+    return getattr(import_module(home), name)

@@ -46,7 +46,7 @@ def test_what_is_no_corpus_is_refused(tmp_path: Path, name: str, message: str) -
         ("{", r"manifest\.json is damaged \(JSONDecodeError.*run whence corpus explain again"),
         ("[]", r"manifest\.json is damaged"),
         ('{"format": 1, "model": {}}', r"manifest\.json is damaged \(KeyError"),
-        ('{"format": 7, "model": {"classes": []}}', "has format 7; this version of whence reads format 1"),
+        ('{"format": 7, "model": {"hash": ""}}', "has format 7; this version of whence reads format 1"),
     ],
 )
 def test_a_manifest_that_cannot_be_read_is_refused(tmp_path: Path, content: str, message: str) -> None:

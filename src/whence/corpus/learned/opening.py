@@ -5,6 +5,7 @@ needs them, and can reach no other file.
 """
 
 import json
+import shutil
 import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from whence.corpus.layout import MANIFEST, PART, REJECTS, ROWS_REJECTED, arrow, rejects_schema, text_schema
+from whence.corpus.layout import MANIFEST, PART, REJECTS, arrow, rejects_schema, text_schema
+from whence.corpus.sources import is_address
+from whence.corpus.storage import storage_of
 from whence.errors import DataError, InputError, WhenceError
 
 FORMAT = 1
@@ -35,7 +38,7 @@ class Opened:
     @property
     def classes(self) -> tuple[str, ...]:
         """The names of the model's classes."""
-        return tuple(self.manifest["model"]["classes"])
+        return tuple(self.manifest["model"].get("classes", ()))
 
     @property
     def is_signed(self) -> bool:
@@ -84,9 +87,9 @@ class Opened:
 def opened(out: str | Path, other: str | Path | None = None, *, words: bool = True) -> Generator[Opened]:
     """The corpus in a folder, and maybe a second one to compare it with; `words` requires that it has tokens."""
     engine = duckdb()
-    first = _folder(Path(out))
-    second = None if other is None else _folder(Path(other))
     with tempfile.TemporaryDirectory(prefix="whence-") as scratch:
+        first = _folder(_here(out, Path(scratch) / "first"))
+        second = None if other is None else _folder(_here(other, Path(scratch) / "second"))
         connection = engine.connect(":memory:")
         try:
             connection.execute(f"SET memory_limit = '{MEMORY}'")
@@ -103,6 +106,19 @@ def opened(out: str | Path, other: str | Path | None = None, *, words: bool = Tr
             yield Opened(str(first.place), first.manifest, connection, first.columns, notes, second and second.manifest)
         finally:
             connection.close()
+
+
+def _here(out: str | Path, folder: Path) -> Path:
+    """The folder of a corpus on this machine; one at an address such as s3://… is copied into `folder` first."""
+    if not is_address(str(out)):
+        return Path(out)
+    storage = storage_of(str(out))
+    folder.mkdir()
+    for name in storage.sizes():
+        if name in (MANIFEST, REJECTS) or PART.fullmatch(name):
+            with storage.open(name) as source, (folder / name).open("wb") as file:
+                shutil.copyfileobj(source, file)
+    return folder
 
 
 def duckdb() -> Any:
@@ -221,9 +237,8 @@ def _folder(place: Path) -> Folder:
     for name in names:
         if name not in here:
             raise DataError(f"{place} lacks {name}, which its {MANIFEST} names; {AGAIN}")
-    rejects = [REJECTS] if REJECTS in here else sorted(filter(ROWS_REJECTED.fullmatch, here))
     parts = tuple(here[name] for name in sorted(names))
-    rejected = tuple(here[name] for name in rejects)
+    rejected = (here[REJECTS],) if REJECTS in here else ()  # it is written when all parts are done
     known = [_footer(path) for path in (*parts, *rejected)][: len(parts)]
     columns = frozenset(known[0][0]) if known else frozenset(text_schema(label=False).names)
     return Folder(place, manifest, parts, rejected, columns, sum(rows for _, rows in known))
@@ -246,7 +261,7 @@ def _manifest(place: Path) -> Mapping[str, Any]:
         raise DataError(f"{place} is not a folder; give the folder that whence corpus explain wrote")
     try:
         found: dict[str, Any] = {"complete": False, "is_signed": True, "parts": [], **json.loads(path.read_bytes())}
-        version, _, _ = found["format"], found["model"]["classes"], [part["file"] for part in found["parts"]]
+        version, _, _ = found["format"], found["model"]["hash"], [part["file"] for part in found["parts"]]
     except FileNotFoundError:
         raise DataError(f"{place} is no explained corpus: it has no {MANIFEST}; make one with whence corpus explain") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
