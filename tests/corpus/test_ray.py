@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -15,7 +16,6 @@ from typing import Any
 
 import pytest
 import ray
-from ray import cloudpickle
 
 from whence.corpus import ray_engine as engine
 from whence.corpus.explain import explain
@@ -191,7 +191,7 @@ def test_without_ray_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatc
 
 def test_a_worker_that_cannot_do_the_work_says_why(tmp_path: Path) -> None:
     work = odd_work(tmp_path / "out", Odd())
-    worker, packed, token = engine.CorpusWorker(), cloudpickle.dumps(work), (".token", b"1")
+    worker, packed, token = engine.CorpusWorker(), pickle.dumps(work), (".token", b"1")
     assert "they have whence" in str(worker.begin(packed, "0.0", token))
     assert "they cannot load the model: ModuleNotFoundError" in str(
         worker.begin(b"cnowhere\nmodel\n.", engine.__version__, token)

@@ -2,24 +2,40 @@
 
 import glob
 import hashlib
+import io
+import re
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from whence.corpus.layout import arrow
 from whence.corpus.reading import SUFFIXES, Columns, Row, format_of, read_rows
-from whence.errors import DataError
+from whence.errors import DataError, WhenceError
 
 STANDARD_INPUT = "-"
 PIECE = 2**20
+AHEAD = 2**22  # bytes of an object store that are read at once: every reading is a request
+UNREACHED = "AWS Error"  # in the problem of a row that an object store has not given
 
 
 def is_address(place: str) -> bool:
     """Whether a place is an address such as s3://bucket/folder."""
     return "://" in place
+
+
+def shown(text: str) -> str:
+    """A place, or what is said of one, without the user and password that an address may hold."""
+    return re.sub(r"://([^/@?\s]*:[^?\s]*|[^/@?\s]*)@", "://…@", text)
+
+
+def reason(error: BaseException) -> str:
+    """What an error says, in one line and without passwords."""
+    line = shown((str(error).splitlines() or [type(error).__name__])[0])
+    return line[max(line.find(UNREACHED), 0) :].split(" (Request ID")[0]
 
 
 def filesystem_of(place: str) -> tuple[Any, str]:
@@ -28,12 +44,19 @@ def filesystem_of(place: str) -> tuple[Any, str]:
     from pyarrow import fs  # pyright: ignore[reportMissingTypeStubs]
 
     pa_fs: Any = fs
-    if not is_address(place):
-        return pa_fs.LocalFileSystem(), str(Path(place).absolute())
+    return _remote(place) if is_address(place) else (pa_fs.LocalFileSystem(), str(Path(place).absolute()))
+
+
+@lru_cache(maxsize=16)
+def _remote(address: str) -> tuple[Any, str]:
+    """The same for an address; to open one may take requests."""
+    from pyarrow import fs  # pyright: ignore[reportMissingTypeStubs]
+
+    pa_fs: Any = fs
     try:
-        return pa_fs.FileSystem.from_uri(place)
+        return pa_fs.FileSystem.from_uri(address)
     except (OSError, ValueError, arrow().ArrowException) as error:
-        raise DataError(f"{place!r} cannot be opened: {str(error).splitlines()[0]}") from None
+        raise DataError(f"{shown(address)!r} cannot be opened: {reason(error)}") from None
 
 
 @dataclass(frozen=True)
@@ -48,7 +71,13 @@ class File:
 
     def open(self) -> Any:
         """Its bytes, with random access."""
-        return self.filesystem.open_input_file(self.path)
+        stream = self.filesystem.open_input_file(self.path)
+        return io.BufferedReader(stream, AHEAD) if self.is_remote and self.format != "parquet" else stream
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it comes from another machine."""
+        return self.filesystem.type_name != "local"
 
     def identity(self) -> dict[str, object]:
         """What tells it from a changed one: its name, size and a hash of all its bytes."""
@@ -109,6 +138,8 @@ class Source:
         for number, row in enumerate(read_rows(opening, file.name, file.format, self.columns)):
             if number % 1024 == 0 and not opened[0].closed:
                 self.read = before + opened[0].tell()
+            if file.is_remote and UNREACHED in row.problem:  # it is not known what the row is
+                raise WhenceError(f"{row.problem}; what was done is kept, and the same command goes on")
             yield row
 
 
@@ -129,7 +160,9 @@ def source_of(place: str, columns: Columns, *, format: str | None = None) -> Sou
     files, skipped = _found(filesystem, path, place, format)
     if not files:
         known = ", ".join(SUFFIXES)
-        raise DataError(f"{place!r} has no file to read; files are known by their suffix: {known}, also with .gz or .zst")
+        raise DataError(
+            f"{shown(place)!r} has no file to read; files are known by their suffix: {known}, also with .gz or .zst"
+        )
     return Source(files, columns, None, skipped)
 
 
@@ -143,8 +176,8 @@ def _found(filesystem: Any, path: str, place: str, format: str | None) -> tuple[
             kind = format or format_of(path)
             if kind is None:
                 raise DataError(
-                    f"{place!r} has a suffix that says no format; known are {', '.join(SUFFIXES)}, also with .gz or .zst; "
-                    "or say it with --input-format"
+                    f"{shown(place)!r} has a suffix that says no format; known are {', '.join(SUFFIXES)}, also with .gz or "
+                    ".zst; or say it with --input-format"
                 )
             return [File(Path(path).name, path, filesystem, kind, info.size)], []
         if info.type == pa_fs.FileType.Directory:
@@ -152,11 +185,11 @@ def _found(filesystem: Any, path: str, place: str, format: str | None) -> tuple[
             base = path.rstrip("/") + "/"
         else:
             if is_address(place) or not glob.has_magic(place):
-                raise DataError(f"{place!r} does not exist; give a file, a folder, a pattern such as 'data/*.csv', or -")
+                raise DataError(f"{shown(place)!r} does not exist; give a file, a folder, a pattern such as 'data/*.csv', or -")
             listed = filesystem.get_file_info(sorted(glob.glob(path, recursive=True)))
             base = str(Path(path[: next(n for n, c in enumerate(path) if c in "*?[")]).parent) + "/"
     except OSError as error:
-        raise DataError(f"{place!r} cannot be read: {error.strerror or str(error).splitlines()[0]}") from None
+        raise DataError(f"{shown(place)!r} cannot be read: {error.strerror or reason(error)}") from None
     files: list[File] = []
     skipped: list[str] = []
     for each in sorted((one for one in listed if one.type == pa_fs.FileType.File), key=lambda one: one.path):

@@ -4,14 +4,14 @@ import os
 import secrets
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from filelock import FileLock, Timeout
 
 from whence.corpus.layout import arrow
-from whence.corpus.sources import filesystem_of, is_address
+from whence.corpus.sources import filesystem_of, is_address, reason, shown
 from whence.errors import InputError, WhenceError
 
 LOCK, TEMPORARY = ".lock", ".tmp"
@@ -127,10 +127,15 @@ class Remote:
     equal files, and unequal ones are told apart by the manifest.
     """
 
-    place: str
+    address: str = field(repr=False)  # with the user and password, if it holds them
+
+    @property
+    def place(self) -> str:
+        """Where it is, as people may see it."""
+        return shown(self.address)
 
     def _at(self, name: str) -> tuple[Any, str]:
-        filesystem, path = filesystem_of(self.place)
+        filesystem, path = filesystem_of(self.address)
         return filesystem, f"{path.rstrip('/')}/{name}"
 
     def sizes(self) -> dict[str, int]:
@@ -138,14 +143,14 @@ class Remote:
         from pyarrow import fs  # pyright: ignore[reportMissingTypeStubs]
 
         pa_fs: Any = fs
-        filesystem, path = filesystem_of(self.place)
+        filesystem, path = filesystem_of(self.address)
         found = self._tried(lambda: filesystem.get_file_info(pa_fs.FileSelector(path, allow_not_found=True)))
         return {each.base_name: each.size for each in found if each.type == pa_fs.FileType.File}
 
     def open(self, name: str) -> Any:
         """A file to read."""
         filesystem, path = self._at(name)
-        return filesystem.open_input_file(path)
+        return self._tried(lambda: filesystem.open_input_file(path))
 
     def write(self, name: str, content: bytes) -> None:
         """Send a file."""
@@ -161,7 +166,7 @@ class Remote:
         """Remove a file if it is there."""
         filesystem, path = self._at(name)
         with suppress(FileNotFoundError):
-            filesystem.delete_file(path)
+            self._tried(lambda: filesystem.delete_file(path))
 
     @contextmanager
     def locked(self) -> Generator[None]:
@@ -171,5 +176,11 @@ class Remote:
     def _tried(self, action: Any) -> Any:
         try:
             return action()
+        except FileNotFoundError:
+            raise
         except (OSError, arrow().ArrowException) as error:
-            raise WhenceError(f"{self.place} does not work: {str(error).splitlines()[0]}; the same command goes on") from error
+            if "NO_SUCH_BUCKET" in str(error):
+                raise InputError(f"{self.place} is in a bucket that does not exist; make it, or give another place") from None
+            raise WhenceError(
+                f"{self.place} cannot be used: {reason(error)}; what was done is kept, and the same command goes on"
+            ) from None
