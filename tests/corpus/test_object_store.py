@@ -1,5 +1,6 @@
 """A corpus read from and written to an object store: the files of a disk, and no password in what is said or written."""
 
+import gzip
 import os
 import re
 import signal
@@ -18,6 +19,7 @@ from pyarrow import fs
 
 from tests.corpus.test_ray import folder_content, write_corpus
 from whence.corpus.explain import explain
+from whence.corpus.layout import arrow
 from whence.corpus.reading import Columns
 from whence.corpus.sources import reason, shown, source_of
 from whence.corpus.storage import storage_of
@@ -43,7 +45,7 @@ class Store:
 
     def put(self, file: Path, path: str) -> str:
         """A file of the disk put there; returns its address."""
-        with self.files.open_output_stream(path) as stream:
+        with self.files.open_output_stream(path, compression=None) as stream:
             stream.write(file.read_bytes())
         return self.at(path)
 
@@ -93,6 +95,15 @@ def test_parquet_in_a_folder_is_read_and_other_files_are_listed(tmp_path: Path, 
     store.put(local, "corpora/in/notes.md")
     found = explain("sst-bilstm", store.at("corpora/in"), store.at("corpora/again"), workers=1, id="id")
     assert found["input"]["skipped"] == ["notes.md"] and found["rows"] == found["explained"] == 28
+
+
+@pytest.mark.parametrize("name", ["in.csv.gz", "in.csv.zst"])
+def test_packed_files_are_unpacked(tmp_path: Path, store: Store, name: str) -> None:
+    content = write_corpus(tmp_path / "in.csv", 30).read_bytes()
+    packed = gzip.compress(content) if name.endswith(".gz") else arrow().compress(content, "zstd", asbytes=True)
+    (tmp_path / name).write_bytes(packed)
+    rows = source_of(store.put(tmp_path / name, f"corpora/{name}"), Columns(("text",))).rows()
+    assert list(rows) == list(source_of(str(tmp_path / "in.csv"), Columns(("text",))).rows())
 
 
 def test_a_killed_job_goes_on_and_a_changed_one_is_refused(tmp_path: Path, store: Store) -> None:
