@@ -18,7 +18,7 @@ from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
 from tests.corpus.test_ray import folder_content, write_corpus
-from whence.corpus.explain import explain
+from whence.corpus._explain import explain
 from whence.corpus.layout import arrow
 from whence.corpus.reading import Columns
 from whence.corpus.sources import reason, shown, source_of

@@ -18,7 +18,7 @@ import pytest
 import ray
 
 from whence.corpus import ray_engine as engine
-from whence.corpus.explain import explain
+from whence.corpus._explain import explain
 from whence.corpus.job import Work
 from whence.corpus.layout import MANIFEST, arrow, rejects_schema
 from whence.corpus.parts import Explained, Part, Written, parts_of
