@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from whence._phrases import phrase_tree, phrases
     from whence._relevance import relevance
     from whence._series import SeriesExplanation, explain_series
+    from whence._summary import summarize
     from whence.errors import (
         ConservationError,
         DataError,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from whence.models.series import SeriesModel
     from whence.phrase import Phrases, PhraseTree
     from whence.result import Result
+    from whence.summary import Summary
     from whence.trust.evaluate import evaluate
     from whence.trust.evaluation import Evaluation
 
@@ -52,6 +54,7 @@ _HOMES = {
     "relevance": "whence._relevance",
     "SeriesExplanation": "whence._series",
     "explain_series": "whence._series",
+    "summarize": "whence._summary",
     **dict.fromkeys(
         (
             "ConservationError",
@@ -87,12 +90,15 @@ _HOMES = {
     "PhraseTree": "whence.phrase",
     "Phrases": "whence.phrase",
     "Result": "whence.result",
+    "Summary": "whence.summary",
     "Evaluation": "whence.trust.evaluation",
     "evaluate": "whence.trust.evaluate",
 }
 
 # What displays itself, or returns what does.
-DISPLAYED = "explain Explanation Explanations inspect Inspection phrases phrase_tree Phrases PhraseTree".split()
+DISPLAYED = (
+    "explain Explanation Explanations inspect Inspection phrases phrase_tree Phrases PhraseTree summarize Summary".split()
+)
 
 __all__ = [
     "LRP",
@@ -120,6 +126,7 @@ __all__ = [
     "SeriesModel",
     "Shapley",
     "SmoothGrad",
+    "Summary",
     "TargetError",
     "WeightsError",
     "WhenceError",
@@ -134,6 +141,7 @@ __all__ = [
     "phrase_tree",
     "phrases",
     "relevance",
+    "summarize",
 ]
 
 

@@ -18,9 +18,10 @@ _BEFORE_NUMBERS = set("no nos nr p pp fig figs vol vols ch sec eq art".split())
 
 _FOREIGN = "。！？｡؟۔।॥"  # end a sentence, also without a space behind them
 _CLOSING = "\"'”’“»«)\\]}」』）】》"
+PARAGRAPH = re.compile(r"\n[^\S\n]*+\n|[\f\u2029]")  # an empty line, or what stands for one
 _END = re.compile(
     rf"""
-      (?P<paragraph> \n[^\S\n]*+\n | [\f\u2029] | \n(?=[^\S\n]*+(?:[-*•]|[0-9]{{1,3}}[.)])[^\S\n]) )
+      (?P<paragraph> {PARAGRAPH.pattern} | \n(?=[^\S\n]*+(?:[-*•]|[0-9]{{1,3}}[.)])[^\S\n]) )
     | (?P<marks> [.!?…{_FOREIGN}]++ (?: \ [.!?](?![.…]) )*+ )
       (?P<closed> (?: [{_CLOSING}] | \ (?:''|-rrb-|[”»)\]])(?=\s|\Z) )*+ )
       (?P<gap> \s*+ )
