@@ -21,6 +21,7 @@ from whence.cli.paper import paper
 from whence.cli.phrases import phrases
 from whence.cli.serve import serve
 from whence.cli.streams import drop_output, fill_closed_streams
+from whence.cli.summarize import summarize
 from whence.cli.train import train
 from whence.errors import DataError, InputError, ModelError, TargetError, WhenceError
 from whence.render.colour import visible
@@ -31,6 +32,7 @@ app = typer.Typer(
 )  # fmt: skip
 app.command()(explain)
 app.command()(phrases)
+app.command()(summarize)
 app.command()(inspect)
 app.command()(evaluate)
 app.command()(paper)
