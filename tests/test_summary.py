@@ -43,8 +43,10 @@ def test_it_keeps_the_sentence_that_carries_the_decision(pipeline: Pipeline, sum
 
 
 def test_the_share_is_that_of_the_relevance_for_the_target(pipeline: Pipeline, summary: Summary) -> None:
-    target = whence.contrast("very positive", "rest")
-    alone = [whence.explain(pipeline, each, target=target, method=whence.LRP(delta=1.0)) for each in (*DULL[:3], JOY, DULL[3])]
+    alone = [
+        whence.explain(pipeline, each, target="very positive", method=whence.LRP(delta=1.0))
+        for each in (*DULL[:3], JOY, DULL[3])
+    ]
     values = [sum(each.relevance) for each in alone]
     assert [part.relevance for part in summary.parts] == pytest.approx(values, abs=1e-5)
     assert summary.share == pytest.approx(values[3] / sum(max(value, 0) for value in values))
@@ -151,12 +153,21 @@ def test_fewer_sentences_keep_a_decision_that_all_would_change(pipeline: Pipelin
     assert {part for part in found.parts if part.is_kept} < {part for part in first.parts if part.is_kept}
 
 
-def test_a_sentence_of_a_neighbouring_class_carries_the_decision_too(pipeline: Pipeline) -> None:
-    text = " ".join([DULL[0], JOY, *DULL[1:]])  # positive, while JOY alone is very positive
-    found = whence.summarize(pipeline, text)
+def test_versus_the_rest_keeps_a_decision_that_the_class_alone_does_not(pipeline: Pipeline) -> None:
+    text = f"It is a good film. {DULL[0]} It is dull. It is fine. {DULL[3]} {DULL[1]} {DULL[2]} Funny and warm."
+    assert not whence.summarize(pipeline, text, 0.5, target="predicted").keeps_decision
+    found = whence.summarize(pipeline, text, 0.5)
+    assert found.keeps_decision and found.question == "positive versus the rest" and found.share > 0
+
+
+def test_nothing_is_kept_only_to_keep_the_decision(pipeline: Pipeline) -> None:
+    text = f"{DULL[0]} {DULL[1]} {JOY}\n\n{DULL[3]} {DULL[2]} What a wonderful, touching story! The waiter came from France."
+    text += " <script>alert(1)</script> was on the wall."
+    found = whence.summarize(pipeline, text, 0.45)
     assert (found.whole.predicted, found.alone.predicted) == ("positive", "very positive")
-    assert found.pieces == (JOY,) and found.question == "positive"
-    assert whence.summarize(pipeline, text, target=whence.contrast("predicted", "rest")).pieces != (JOY,)
+    assert JOY in found.text and found.question == "positive" and found.share > 0.5
+    versus = whence.summarize(pipeline, text, 0.45, target=whence.contrast("predicted", "rest"))
+    assert versus.keeps_decision and versus.share == 0  # by sentences none of which speaks for it
 
 
 def test_a_very_long_sentence_is_taken_in_parts(pipeline: Pipeline) -> None:
@@ -196,7 +207,7 @@ def test_hostile_text_is_only_shown(pipeline: Pipeline) -> None:
 
 def test_it_displays_itself(summary: Summary) -> None:
     shown = str(summary)
-    assert "LRP (ε = 0.001, δ = 1) for very positive versus the rest" in shown
+    assert shown.startswith("LRP (ε = 0.001, δ = 1) for very positive\n")
     assert "1 of 5 sentences, 9 of 38 words (24 %), 100 % of the relevance for very positive" in shown
     assert f"… {JOY} …" in shown and "the summary alone keeps the decision: very positive" in shown
     assert (html := summary._repr_html_()) is not None and 'class="gone"' in html
@@ -205,8 +216,8 @@ def test_it_displays_itself(summary: Summary) -> None:
     )
 
 
-def test_json_has_its_keys(summary: Summary) -> None:
-    found = json.loads(render.as_json(summary))
+def test_json_has_its_keys(pipeline: Pipeline) -> None:
+    found = json.loads(render.as_json(whence.summarize(pipeline, TEXT, target=whence.contrast("predicted", "rest"))))
     assert list(found) == [
         "text", "pieces", "spans", "share", "words", "document_words", "budget", "unit", "by", "target", "versus",
         "whole", "alone", "keeps_decision", "method", "model", "parts",

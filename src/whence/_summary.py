@@ -74,8 +74,8 @@ def summarize(
     `unit="span"` chooses runs of words instead. `by`: whether the model reads every sentence on its own when relevance is
     computed, or the document at once. The default method is LRP with δ = 1, where the relevance of a sentence is its score.
 
-    `target` is that of `explain`. By default, it is the predicted class versus the rest or, if that gives no summary that keeps
-    the decision, the predicted class.
+    `target` is that of `explain`. By default, it is the predicted class or, if that gives no summary that keeps the decision,
+    the predicted class versus the rest.
 
     The sentences with the most relevance that fit are chosen. If the target is the predicted class and the model decides
     otherwise on these alone, then the most relevant of them are taken, as many as keep the decision, or else a few more. If no
@@ -94,8 +94,11 @@ def summarize(
     task = Task(pipeline, text, whole, share, unit, by, method)
     if target is not None:
         return _summary(task, target)
-    found = _summary(task, contrast("predicted", "rest"))
-    return found if found.keeps_decision else _summary(task, "predicted")
+    found = _summary(task, "predicted")
+    if found.keeps_decision:
+        return found
+    other = _summary(task, contrast("predicted", "rest"))
+    return other if other.keeps_decision and other.share else found  # a share of 0: nothing in it speaks for the decision
 
 
 def _summary(task: Task, target: One) -> Summary:
@@ -185,7 +188,7 @@ def _pieces_of(sentence: range) -> list[range]:
 def _by_sentence(pipeline: Pipeline, text: str, target: One, method: Method) -> tuple[Explanations, Words]:
     """The explanations of all sentences, and the words of the document."""
     places = [part for span in sentence_spans(text) for part in _short(text, span)]
-    places = [(start, end) for start, end in places if pipeline.tokenizer.tokens(text[start:end])]
+    places = [(start, end) for start, end in places if pipeline.tokenizer.tokens(text[start:end])] or [(0, len(text))]
     explanations = explain(pipeline, [text[start:end] for start, end in places], target=target, method=method)
     words = Words([], [], [])
     for (offset, _), explanation in zip(places, explanations, strict=True):

@@ -1,7 +1,7 @@
 """`Summary`: the parts of a document that carry a decision; how they are chosen and shown lives elsewhere."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from whence.explanation import Explanations
@@ -50,16 +50,16 @@ class Summary:
     document with their relevance. `whole` is the model's reading of the document, `alone` that of the summary.
     """
 
-    document: str
+    document: str = field(repr=False)
     text: str
     spans: tuple[Span, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...] = field(repr=False)
     whole: Reading
     alone: Reading
     budget: float  # the largest share of the document's words
     unit: str  # "sentence" or "span"; "span" also if no sentence for the target fits into the budget
     by: str  # "sentence" or "document": what the model read at a time when relevance was computed
-    explanations: Explanations  # of every sentence, or of the document
+    explanations: Explanations = field(repr=False)  # of every sentence, or of the document
 
     # How it is displayed, as "text" and as "html"; filled by whence.render.display.
     displays: ClassVar[dict[str, Callable[["Summary"], str]]] = {}

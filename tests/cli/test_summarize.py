@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.cli.test_cli import run
 from whence.cli.main import main
 
 DOCUMENT = "We took the bus. It was a day in May. The film is a moving, brilliant joy. Two hours went by."
@@ -49,9 +48,9 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_it_shows_what_carries_the_decision(file: Path) -> None:
-    done = run("summarize", str(file), "--budget", "0.4")
-    assert done.returncode == 0, done.stderr
+def test_it_shows_what_carries_the_decision(call: Call, file: Path) -> None:
+    done = call(str(file), "--budget", "0.4")
+    assert done.code == 0, done.stderr
     assert f"… {JOY} …" in done.stdout and "the summary alone keeps the decision: very positive" in done.stdout
 
 
