@@ -86,6 +86,13 @@ def test_it_notes_that_no_sentence_fits(call: Call, file: Path) -> None:
     assert "whence: note: no sentence for very positive fits into 10 % of the words" in done.stderr
 
 
+def test_it_notes_that_no_sentence_speaks_for_the_target(call: Call) -> None:
+    given = b"It was a joy. It was a brilliant joy."
+    done = call("-", "--target", "very negative", "--budget", "0.6", stdin=given)
+    assert done.code == 0 and "0 % of the relevance for very negative" in done.stdout
+    assert done.stderr.startswith("whence: note: no sentence speaks for very negative on its own; --by document explains")
+
+
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [

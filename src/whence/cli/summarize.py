@@ -70,6 +70,8 @@ def summarize(
     found = summary_of(pipeline, text, budget, unit=unit.value, by=by.value, target=question, method=chosen)
     if found.unit != unit:
         note(f"no sentence for {found.target} fits into {100 * budget:g} % of the words, so spans of words are kept")
+    if not found.share and by == ByName.sentence:
+        note(f"no sentence speaks for {found.target} on its own; --by document explains the document at once")
     if format == SummaryFormat.terminal and output is None:
         from rich.console import Console
 
