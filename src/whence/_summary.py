@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, cast
 import numpy as np
 
 from whence._batches import batches, cut, scores_of
-from whence._explain import BATCH, One, _target, explain
+from whence._explain import BATCH, One, explain, target_of
 from whence.errors import InputError, TargetError
 from whence.explanation import Explanations
 from whence.methods.lrp import LRP
@@ -159,7 +159,7 @@ def _readings(pipeline: Pipeline, texts: Sequence[str]) -> list[Reading]:
 
 def _question(pipeline: Pipeline, target: One, whole: Reading) -> tuple[One, bool]:
     """The target with the document's predicted class in place of "predicted", and whether it is that class."""
-    best, given = pipeline.classes.index(whole.predicted), _target(pipeline, target)
+    best, given = pipeline.classes.index(whole.predicted), target_of(pipeline, target)
     if given == "all":
         raise TargetError('target is "all"; a summary is made for one class or contrast')
     if isinstance(given, Contrast):

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.explain import _target
 from whence.cli.loading import pipeline_of
-from whence.cli.settings import method_written
+from whence.cli.settings import method_written, target_written
 from whence.cli.streams import note, put, require_place
 from whence.errors import InputError
 
@@ -66,7 +65,7 @@ def summarize(
     from whence._summary import summarize as summary_of
 
     is_given = target is not None or versus is not None
-    question = _target(target or "predicted", versus, pipeline.classes) if is_given else None
+    question = target_written(target or "predicted", versus, pipeline.classes) if is_given else None
     found = summary_of(pipeline, text, budget, unit=unit.value, by=by.value, target=question, method=chosen)
     if found.unit != unit:
         note(f"no sentence for {found.target} fits into {100 * budget:g} % of the words, so spans of words are kept")
