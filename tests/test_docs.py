@@ -51,15 +51,26 @@ def test_the_table_of_models_is_what_running_it_gives() -> None:
 @pytest.mark.parametrize(
     "command",
     re.findall(
-        r"^whence (?!train|data|paper|serve|evaluate --suite).*$",
+        r"^whence (?!train|data|paper|serve|evaluate --suite|corpus).*$",
         (ROOT / "README.md").read_text(encoding="utf-8"),
         re.MULTILINE,
     ),
 )
 def test_commands_run(command: str, tmp_path: Path) -> None:
     (tmp_path / "reviews.txt").write_text("a fine film\n", encoding="utf-8")
+    (tmp_path / "review.txt").write_text("We took the bus. The film is a moving, brilliant joy.", encoding="utf-8")
     (tmp_path / "reviews.csv").write_text("review,sentiment\na fine film,positive\na dull one,negative\n", encoding="utf-8")
     arguments = shlex.split(command, comments=True)[1:]
     code = "from whence.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_commands_for_a_corpus_run_one_after_the_other(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "reviews.csv").write_text("review,sentiment\na fine film,positive\na dull one,negative\n", encoding="utf-8")
+    for command in re.findall(r"^whence corpus .*$", readme, re.MULTILINE):
+        call = [sys.executable, "-m", "whence", *shlex.split(command, comments=True)[1:]]
+        done = subprocess.run(call, capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stderr
+    assert "<html" in (tmp_path / "report.html").read_text(encoding="utf-8")
