@@ -29,7 +29,20 @@ def run(*args: str, stdin: bytes | None = None, cwd: Path | None = None, **env: 
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["explain"], ["phrases"], ["paper"], ["train"], ["bench"], ["models"], ["data", "sst"]]
+    "command",
+    [
+        [],
+        ["explain"],
+        ["phrases"],
+        ["paper"],
+        ["train"],
+        ["bench"],
+        ["models"],
+        ["data", "sst"],
+        ["summarize"],
+        ["corpus", "explain"],
+        ["corpus", "words"],
+    ],
 )
 def test_help_needs_no_torch(command: list[str]) -> None:
     code = "import sys\nfrom whence.cli.main import main\ntry: main()\nexcept SystemExit as end: assert not end.code\n"

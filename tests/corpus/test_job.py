@@ -353,6 +353,17 @@ def test_ten_thousand_tiny_files(pipeline: Pipeline, tmp_path: Path) -> None:
     assert len(manifest(tmp_path / "out")["input"]["files"]) == 10_000
 
 
+def test_an_input_that_changes_while_it_is_read_ends_the_job(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:
+    def append(rows: int, *_: object) -> None:
+        if rows == 30:
+            with corpus.open("a") as file:
+                file.write('{"id": "late", "text": "too late"}\n')
+
+    with pytest.raises(WhenceError, match=r"in.jsonl changed while it was read"):
+        run(pipeline, corpus, tmp_path / "out", progress=append)
+    assert not manifest(tmp_path / "out")["complete"]
+
+
 def test_progress_tells_rows_and_bytes(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int, int | None]] = []
     run(pipeline, corpus, tmp_path / "out", progress=lambda *each: seen.append(each))

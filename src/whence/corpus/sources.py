@@ -68,6 +68,7 @@ class File:
     filesystem: Any
     format: str
     size: int
+    changed: int | None  # when, in nanoseconds
 
     def open(self) -> Any:
         """Its bytes, with random access."""
@@ -82,10 +83,24 @@ class File:
     def identity(self) -> dict[str, object]:
         """What tells it from a changed one: its name, size and a hash of all its bytes."""
         digest = hashlib.sha256()
-        with closing(self.open()) as stream:
-            while piece := stream.read(PIECE):
-                digest.update(piece)
+        try:
+            with closing(self.open()) as stream:
+                while piece := stream.read(PIECE):
+                    digest.update(piece)
+        except OSError as error:
+            if self.is_remote:
+                raise WhenceError(f"{self.name} cannot be read: {reason(error)}; the same command goes on") from None
+            return {"name": self.name, "bytes": self.size, "sha256": None}  # reading it will say why
         return {"name": self.name, "bytes": self.size, "sha256": digest.hexdigest()}
+
+    def require_unchanged(self) -> None:
+        """Raise if it is not what it was when it was listed."""
+        now = self.filesystem.get_file_info(self.path)
+        if (now.size, now.mtime_ns) != (self.size, self.changed):
+            raise WhenceError(
+                f"{self.name} changed while it was read, so it is not known which rows were explained; wait until nobody writes "
+                "to it, and give --restart"
+            )
 
 
 @dataclass
@@ -141,6 +156,7 @@ class Source:
             if file.is_remote and UNREACHED in row.problem:  # it is not known what the row is
                 raise WhenceError(f"{row.problem}; what was done is kept, and the same command goes on")
             yield row
+        file.require_unchanged()
 
 
 def _refusing(name: str, rows: Iterator[Row]) -> Iterator[Row]:
@@ -179,7 +195,7 @@ def _found(filesystem: Any, path: str, place: str, format: str | None) -> tuple[
                     f"{shown(place)!r} has a suffix that says no format; known are {', '.join(SUFFIXES)}, also with .gz or "
                     ".zst; or say it with --input-format"
                 )
-            return [File(Path(path).name, path, filesystem, kind, info.size)], []
+            return [File(Path(path).name, path, filesystem, kind, info.size, info.mtime_ns)], []
         if info.type == pa_fs.FileType.Directory:
             listed = filesystem.get_file_info(pa_fs.FileSelector(path, recursive=True))
             base = path.rstrip("/") + "/"
@@ -198,5 +214,5 @@ def _found(filesystem: Any, path: str, place: str, format: str | None) -> tuple[
         if kind is None or any(part.startswith((".", "_")) for part in name.split("/")):
             skipped.append(name)
         else:
-            files.append(File(name, each.path, filesystem, kind, each.size))
+            files.append(File(name, each.path, filesystem, kind, each.size, each.mtime_ns))
     return files, skipped

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from whence.corpus.layout import MANIFEST, PART, REJECTS, arrow, rejects_schema, text_schema
+from whence.corpus.manifest import FORMAT
 from whence.corpus.sources import is_address
 from whence.corpus.storage import storage_of
 from whence.errors import DataError, InputError, WhenceError
 
-FORMAT = 1
 MEMORY = "2GB"  # what a query may hold; the rest of a large sort goes to temporary files
 BATCH = 8192  # rows that are read at a time
 AGAIN = "run whence corpus explain again"
