@@ -98,8 +98,8 @@ class File:
         now = self.filesystem.get_file_info(self.path)
         if (now.size, now.mtime_ns) != (self.size, self.changed):
             raise WhenceError(
-                f"{self.name} changed while it was read, so it is not known which rows were explained; wait until nobody writes "
-                "to it, and give --restart"
+                f"{self.name} changed while it was read, so it is not known which rows were explained; wait until nobody "
+                "writes to it, and give --restart"
             )
 
 
