@@ -9,6 +9,7 @@ python -m benchmarks.ray_data gpu        a GPU is asked for where there is none:
 import logging
 import os
 import queue
+import secrets
 import signal
 import subprocess
 import sys
@@ -17,7 +18,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+# Ray reads these when it is imported. Without a token it writes one into the user's home.
+os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 import ray as ray_package
 import ray.data as ray_data
 from ray.data.block import BlockMetadata

@@ -1,9 +1,11 @@
 """The Ray engine: what the local one gives, whatever is killed, and a sentence where the cluster cannot be used."""
 
+import importlib
 import json
 import logging
 import os
 import pickle
+import secrets
 import signal
 import socket
 import subprocess
@@ -15,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 
 from whence.corpus import ray_engine as engine
 from whence.corpus._explain import explain
@@ -26,13 +27,16 @@ from whence.corpus.reading import Row
 from whence.corpus.storage import Local
 from whence.errors import DataError, InputError, WhenceError
 
+# Ray reads these when it is imported. Without a token it writes one into the user's home.
+os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+ray: Any = importlib.import_module("ray")
+
 WORDS = "a dull and overlong film that never quite finds its way , despite a good cast ; not without charm".split()
 
 
 @pytest.fixture(scope="module")
 def address() -> Generator[str]:
     """A cluster of two CPUs on this machine, to which this process is connected."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     yield ray.get_runtime_context().gcs_address
     ray.shutdown()
@@ -52,14 +56,17 @@ def folder_content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".")}
 
 
-def command(source: Path, out: Path, *options: str, folder: Path) -> "subprocess.Popen[str]":
-    """`whence corpus explain` with Ray, started."""
+def command(source: Path, out: Path, *options: str, folder: Path, home: Path | None = None) -> "subprocess.Popen[str]":
+    """`whence corpus explain` with Ray, started; with a home it has nothing of this process's settings of Ray."""
     paths = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
     code = "from whence.cli.main import main; main()"
+    environment = dict(os.environ)
+    if home is not None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {"HOME": str(home)}
     return subprocess.Popen(
         [sys.executable, "-c", code, "corpus", "explain", str(source), str(out), "--engine", "ray", *options],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": paths, "RAY_USAGE_STATS_ENABLED": "0"},
+        env=environment | {"PYTHONPATH": paths},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -183,6 +190,16 @@ def test_addresses_where_no_cluster_answers(tmp_path: Path, monkeypatch: pytest.
             engine._require_reached(f"127.0.0.1:{port}", {"address": f"127.0.0.1:{port}"})
 
 
+def test_a_cluster_that_asks_for_a_token_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "Failed to get cluster ID: Unauthenticated: InvalidAuthToken: Authentication token is missing\nConnectionError"
+    answer = subprocess.CompletedProcess[str]([], 1, "", said)
+    monkeypatch.setattr(engine.subprocess, "run", lambda *_, **__: answer)
+    with pytest.raises(
+        InputError, match="the Ray cluster at 'auto' asks for a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN"
+    ):
+        engine._require_reached("auto", {"address": "auto"})
+
+
 def test_without_ray_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(DataError, match=r"engine ray needs Ray; run: pip install 'whence\[ray\]'"):
@@ -222,7 +239,7 @@ def test_a_killed_driver_leaves_no_cluster_and_the_next_run_goes_on(tmp_path: Pa
     (tmp_path / "mine.py").write_text(MODEL)  # the workers need it too, for its tokenizer
     source, out = write_corpus(tmp_path / "in.csv", 3000), tmp_path / "out"
     options = ["--text", "text", "--part-rows", "100", "--model", "mine:factory"]
-    driver = command(source, out, *options, folder=tmp_path)
+    driver = command(source, out, *options, folder=tmp_path, home=tmp_path / "home")
     while not list(out.glob("part-*")) and driver.poll() is None:
         time.sleep(0.02)
     cluster = children(driver.pid)
@@ -233,6 +250,7 @@ def test_a_killed_driver_leaves_no_cluster_and_the_next_run_goes_on(tmp_path: Pa
     while time.monotonic() < until and any(is_running(pid) for pid in cluster):
         time.sleep(0.05)
     assert [name for pid, name in cluster.items() if is_running(pid)] == []
+    assert not (tmp_path / "home" / ".ray").exists()
     done = {path: path.stat().st_mtime_ns for path in out.glob("part-*")}
     assert 0 < len(done) < 30
     rest = command(source, out, *options, "--address", address, folder=tmp_path)

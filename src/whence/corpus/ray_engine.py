@@ -24,6 +24,7 @@ from whence.corpus.parts import Part, Written
 from whence.corpus.storage import TEMPORARY, Storage
 from whence.errors import DataError, InputError, WhenceError
 
+LOCAL = "local"
 AHEAD = 2  # parts per actor: the one it works on, and the next
 DEATHS = 5  # of actors over the same part, or before they are ready
 REACHED = 10.0  # seconds in which the address answers
@@ -33,7 +34,7 @@ READY = 120.0  # seconds in which an actor is ready, when no other one works
 
 def ray_engine(workers: int | None, address: str | None) -> Engine:
     """The actors of a Ray cluster: that at `address` or at $RAY_ADDRESS, or one of this machine that ends with the work."""
-    ray = _ray()
+    ray = _ray(is_local=_address(address) == LOCAL)
     if address is not None and "://" in address:
         raise InputError(
             f"address {address!r} is of another kind; give that of the cluster's head as host:port, such as 10.0.0.1:6379, on "
@@ -42,8 +43,18 @@ def ray_engine(workers: int | None, address: str | None) -> Engine:
     return lambda work, parts: _worked(ray, work, parts, workers, address)
 
 
-def _ray() -> Any:
-    """Ray, or an error that says how to install it. It sends no statistics of its use."""
+def _address(given: str | None) -> str:
+    return given or os.environ.get("RAY_ADDRESS") or LOCAL
+
+
+def _ray(*, is_local: bool) -> Any:
+    """Ray, or an error that says how to install it. It sends no statistics of its use.
+
+    It reads its settings when it is imported. A cluster of this machine is guarded by a token; without one in the settings Ray
+    writes one into the user's home.
+    """
+    if is_local and "ray" not in sys.modules and not any(name.startswith("RAY_AUTH_") for name in os.environ):
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "worker died or was killed|Raylet is terminated|marked dead")
     try:
@@ -79,9 +90,9 @@ def _cluster(ray: Any, workers: int | None, address: str | None) -> Generator[No
     if ray.is_initialized():
         yield
         return
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    address = _address(address)
     settings: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "ERROR"}
-    if address == "local":
+    if address == LOCAL:
         settings |= {"num_cpus": workers, "include_dashboard": False}
     else:
         _require_reached(address, settings)
@@ -120,6 +131,11 @@ def _require_reached(address: str, settings: Mapping[str, Any]) -> None:
         )
     except subprocess.TimeoutExpired:
         raise InputError(f"no Ray cluster answers at {address!r} within {CONNECTED:.0f} s; is the address right?") from None
+    if "InvalidAuthToken" in tried.stderr:
+        raise InputError(
+            f"the Ray cluster at {address!r} asks for a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the token or "
+            "RAY_AUTH_TOKEN_PATH to a file with it"
+        )
     if tried.returncode:
         said = (tried.stderr.strip().splitlines() or ["it does not say why"])[-1]
         raise InputError(f"the Ray cluster at {address!r} cannot be used: {said[:300]}")
