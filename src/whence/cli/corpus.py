@@ -70,6 +70,7 @@ def explain(
     from whence.cli.settings import method_written, target_written
     from whence.corpus._explain import explain as explain_corpus
     from whence.corpus.layout import REJECTS
+    from whence.corpus.sources import shown
     from whence.errors import WhenceError
     from whence.models.pipeline import Pipeline
     from whence.render.colour import one_line
@@ -98,13 +99,13 @@ def explain(
             part_rows=part_rows,
             progress=progress,
         )
-    print(f"{found['explained']:,} of {found['rows']:,} rows explained in {one_line(out)}")
+    print(f"{found['explained']:,} of {found['rows']:,} rows explained in {one_line(shown(out))}")
     if found["rejected"]:
         print(f"{found['rejected']:,} rejected, with reasons in {REJECTS}:")
         for reason, count in list(found["reasons"].items())[:5]:
             print(f"  {count:,} × {one_line(reason)}")
     if found["rows"] and not found["explained"]:
-        raise WhenceError(f"no row of {source} could be explained; {REJECTS} says why")
+        raise WhenceError(f"no row of {shown(source)} could be explained; {REJECTS} says why")
 
 
 @contextmanager
