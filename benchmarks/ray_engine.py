@@ -19,8 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from whence.corpus.explain import explain
-
+from whence.corpus._explain import explain
 from whence.corpus.layout import arrow
 from whence.corpus.parts import parts_of
 from whence.corpus.reading import Columns

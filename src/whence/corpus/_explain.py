@@ -72,7 +72,7 @@ def explain(
             raise InputError(f"{name} is {number}; give at least 1")
     if split not in (None, "sentences"):
         raise InputError(f"split is {split!r}; texts can be split into 'sentences'")
-    settings = Settings(id, label, method_of(method), longest, _device(device), split)
+    settings = Settings(id, label, method_of(method), longest, device if engine == "ray" else _device(device), split)
     if isinstance(model, Pipeline):
         if values:
             raise InputError(f"values names columns of numbers, but {model.name} reads texts; name their column by text")
@@ -169,14 +169,17 @@ def _engine(name: str, workers: int | None, address: str | None) -> Engine:
     if name == "local":
         if address is not None:
             raise InputError(f"address {address!r} is of a Ray cluster; give engine='ray' too")
-        return local_engine(
-            workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        )
+        return local_engine(workers or _cores())
     if name == "ray":
         from whence.corpus.ray_engine import ray_engine
 
         return ray_engine(workers, address)
     raise InputError(f"there is no engine {name!r}; there are local and ray")
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _device(name: str | None) -> str | None:

@@ -2,8 +2,8 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -65,7 +65,7 @@ class Job:
     part_rows: int = ROWS
 
 
-Engine = Callable[[Work, Iterable[Part]], Iterator[Written]]
+Engine = Callable[[Work, Iterable[Part]], Generator[Written]]
 
 
 def run(job: Job, engine: Engine, *, restart: bool = False, progress: Progress = silent) -> dict[str, Any]:
@@ -87,11 +87,11 @@ def run(job: Job, engine: Engine, *, restart: bool = False, progress: Progress =
 
 
 def _require_apart(job: Job) -> None:
-    """Refuse a folder that holds files of the input, or lies in the folder that is read."""
+    """Refuse a folder that holds files of the input."""
     if isinstance(job.storage, Local):
         folder = Path(job.storage.place).resolve()
         for file in job.source.files:
-            if folder == Path(file.path).resolve().parent or folder in Path(file.path).resolve().parents:
+            if not file.is_remote and folder in Path(file.path).resolve().parents:
                 raise InputError(f"{folder} holds {file.name}, which is read; give a folder outside the input")
 
 
@@ -141,13 +141,14 @@ def _work(job: Job, engine: Engine, identity: Mapping[str, object], done: dict[i
     work = Work(job.task, job.storage, job_digest(identity), {**job.facts, **job.identity, "version": __version__})
     written = time.monotonic()
     try:
-        for part in engine(work, missing()):
-            done[part.number] = part
-            count["rows"] += part.rows
-            progress(count["rows"], source.read, source.size)
-            if time.monotonic() - written > SECONDS:
-                write_manifest(job.storage, identity, job.facts, done.values(), complete=False)
-                written = time.monotonic()
+        with closing(engine(work, missing())) as finished:
+            for part in finished:
+                done[part.number] = part
+                count["rows"] += part.rows
+                progress(count["rows"], source.read, source.size)
+                if time.monotonic() - written > SECONDS:
+                    write_manifest(job.storage, identity, job.facts, done.values(), complete=False)
+                    written = time.monotonic()
     except BaseException:
         with suppress(WhenceError):  # the disk may be full: then the parts alone say what is done
             write_manifest(job.storage, identity, job.facts, done.values(), complete=False)

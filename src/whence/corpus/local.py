@@ -5,7 +5,7 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -24,10 +24,10 @@ def local_engine(workers: int) -> Engine:
     return lambda work, parts: work_in_processes(work, parts, workers)
 
 
-def work_here(work: Work, parts: Iterable[Part]) -> Iterator[Written]:
+def work_here(work: Work, parts: Iterable[Part]) -> Generator[Written]:
     """Do all parts in this process."""
     work.start()
-    return map(work, parts)
+    yield from map(work, parts)
 
 
 def work_in_processes(work: Work, parts: Iterable[Part], workers: int) -> Generator[Written]:
