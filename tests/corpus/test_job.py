@@ -199,6 +199,56 @@ def test_what_is_missing_or_damaged_is_done_again(pipeline: Pipeline, corpus: Pa
     assert not list(out.glob(".*.tmp"))
 
 
+def test_a_flipped_bit_is_noticed(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(pipeline, corpus, out)
+    before = everything(out)
+    for place in (100, len(before[0][1]) // 2):
+        content = bytearray(before[0][1])
+        content[place] ^= 1
+        parts(out)[1].write_bytes(content)
+        run(pipeline, corpus, out)
+        assert everything(out) == before
+
+
+def test_what_others_left_or_took_is_mended(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(pipeline, corpus, out)
+    before = everything(out)
+    (out / "rejects.parquet").unlink()
+    run(pipeline, corpus, out)
+    assert everything(out) == before
+    shutil.copy(parts(out)[1], out / "part-000099.parquet")
+    parts(out)[0].unlink()
+    run(pipeline, corpus, out)
+    assert everything(out) == before
+
+    def take(rows: int, *_: object) -> None:
+        if rows == 90:
+            parts(out)[0].unlink()
+
+    with pytest.raises(WhenceError, match=r"part-000000\.parquet in .* was removed or changed while the job ran"):
+        run(pipeline, corpus, out, restart=True, progress=take)
+    assert not manifest(out)["complete"]
+
+
+def test_a_text_that_the_model_raises_on_costs_no_other(
+    pipeline: Pipeline, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = texts_room.answered
+
+    def shy(pipeline: Pipeline, forward: Any, *rest: Any) -> Any:
+        if (forward.inputs.tensors[0] == pipeline.vocabulary.ids(["wonderful"])[0]).any():
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        return answered(pipeline, forward, *rest)
+
+    monkeypatch.setattr(texts_room, "answered", shy)
+    run(pipeline, corpus, tmp_path / "out")
+    accounted(tmp_path / "out", 100)
+    assert "the text needs more memory than there is" in rejected(tmp_path / "out").values()
+    assert not any("wonderful" in row["tokens"] for row in explained(tmp_path / "out"))
+
+
 def test_a_job_without_its_last_moments_goes_on(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:
     run(pipeline, corpus, tmp_path / "whole")
     out = tmp_path / "out"
@@ -275,6 +325,10 @@ def test_standard_input_is_checked_row_by_row(pipeline: Pipeline, tmp_path: Path
         given(content.replace(b"number 5\n", b"number 6\n"))
     with pytest.raises(InputError, match="has changed"):
         given(content[:-50])
+    given(content)
+    with pytest.raises(InputError, match="the input ended before part"):
+        given(b"")
+    assert everything(tmp_path / "out") == before  # a complete job stays complete
 
 
 def test_the_clock_does_not_matter(pipeline: Pipeline, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,12 +359,17 @@ def test_a_folder_of_something_else_is_not_written_to(pipeline: Pipeline, corpus
     assert (tmp_path / "out" / "thesis.txt").read_text() == "all my work"
     with pytest.raises(InputError, match="which is read; give a folder outside the input"):
         run(pipeline, corpus, tmp_path)
+    with pytest.raises(InputError, match="which is read; give a folder outside the input"):
+        run(pipeline, tmp_path, tmp_path / "new" / "out")
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written to"):
         run(pipeline, corpus, tmp_path / "file")
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"format": 2}'])
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{", "[" * 10**5, '{"format": 2}', '{"format": 1}', '{"format": 1, "complete": true, "parts": [1]}'],
+)
 def test_a_manifest_that_is_none(pipeline: Pipeline, corpus: Path, tmp_path: Path, content: str) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "manifest.json").write_text(content)
@@ -325,6 +384,14 @@ def test_a_call_that_cannot_work_is_refused_before_any_work(pipeline: Pipeline, 
         ({"method": "magic"}, InputError, "magic"),
         ({"workers": 0}, InputError, "workers is 0"),
         ({"part_rows": 0}, InputError, "part_rows is 0"),
+        ({"part_rows": 1.5}, InputError, r"part_rows is 1\.5"),
+        ({"workers": "x"}, InputError, "workers is 'x'"),
+        ({"longest": None}, InputError, "longest is None"),
+        ({"input_format": "zz"}, InputError, "input_format is 'zz'"),
+        ({"text": 5}, InputError, "text is 5"),
+        ({"delimiter": ";;"}, InputError, "delimiter is ';;'"),
+        ({"encoding": "klingon"}, InputError, "encoding 'klingon' is not known"),
+        ({"split": "words"}, InputError, "split is 'words'"),
         ({"engine": "cloud"}, InputError, "no engine 'cloud'"),
         ({"address": "auto"}, InputError, "of a Ray cluster"),
         ({"device": "cuda:99"}, InputError, "device 'cuda:99' cannot be used"),
@@ -334,6 +401,11 @@ def test_a_call_that_cannot_work_is_refused_before_any_work(pipeline: Pipeline, 
             run(pipeline, corpus, out, **options)
     with pytest.raises(ModelError):
         explain("no-such-model", corpus, out)
+    for place in ("", "a\0b", None, ["a good film"]):
+        with pytest.raises(InputError, match="give the name of a file or folder"):
+            explain(pipeline, place, out)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(InputError, match="out is"):
+            explain(pipeline, corpus, place)  # pyright: ignore[reportArgumentType]
     assert not out.exists()
 
 

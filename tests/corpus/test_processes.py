@@ -76,6 +76,28 @@ def test_an_interrupted_job_says_so_and_goes_on(corpus: Path, whole: Path, tmp_p
     assert everything(tmp_path / "out") == everything(whole)
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_script_of_the_users_is_not_run_again(own: bool, corpus: Path, tmp_path: Path) -> None:
+    model = "whence.load('sst-bilstm')"
+    (tmp_path / "script.py").write_text(
+        "import dataclasses, torch, whence\nprint('begun')\n"
+        "class Own(torch.nn.Module):\n"
+        "    def __init__(self, inner):\n"
+        "        super().__init__()\n"
+        "        self.inner = inner\n"
+        "    def forward(self, ids, lengths):\n"
+        "        return self.inner(ids, lengths)\n"
+        f"model = {model}\n"
+        + ("model = dataclasses.replace(model, module=Own(model.module).eval())\n" if own else "")
+        + f"found = whence.corpus.explain(model, {str(corpus)!r}, 'out', workers=2)\nprint(found['rows'])\n"
+    )
+    done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, cwd=tmp_path, check=False)
+    if own:  # its class is defined in the script, which every process has to run
+        assert "does it call this under `if __name__ == " in done.stderr
+    else:
+        assert (done.returncode, done.stdout) == (0, "begun\n1500\n"), done.stderr
+
+
 def test_workers_that_always_die_end_the_job(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "deadly.py").write_text(
         "import os, torch, whence\n"

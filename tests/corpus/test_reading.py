@@ -4,6 +4,8 @@ import csv
 import gzip
 import io
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence.corpus import reading
-from whence.corpus.reading import Columns, Row, format_of, read_rows
+from whence.corpus.reading import Columns, Row, Spelling, format_of, read_rows
 from whence.corpus.sources import source_of
 from whence.errors import DataError
 
@@ -55,9 +57,35 @@ def test_a_row_with_too_few_fields_has_no_text_and_one_with_too_many_a_problem()
 
 
 def test_a_quote_that_is_never_closed_costs_one_row() -> None:
-    good, bad = rows(b'text\ngood\n"open\nand on\n', "a.csv")
-    assert good.content == "good"
-    assert bad.problem == "line 4: unexpected end of data"
+    good, bad, after = rows(b'text\ngood\n"open\nand on\n', "a.csv")
+    assert (good.content, after.content) == ("good", "and on")
+    assert bad.problem == "line 3: unexpected end of data; is a quote not closed?"
+
+
+def test_an_open_quote_swallows_nothing_up_to_the_next_quote_either() -> None:
+    found = rows(b'text,n\n"open,1\na,2\nb,3\n"c, d",4\ne,5\n', "a.csv", Columns(("text",), "n"))
+    assert [(row.content, row.id) for row in found[1:]] == [("a", "2"), ("b", "3"), ("c, d", "4"), ("e", "5")]
+    assert found[0].problem.startswith("line 2: ")
+
+
+def test_a_row_of_many_fields_or_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LONGEST_LINE", 50)
+    found = rows(b'text\n"' + b"a\n" * 100 + b'",x\nlast\n', "a.csv")
+    assert found[-1].content == "last"
+    assert "longer than 50 characters" in found[0].problem
+
+
+def test_other_spellings_of_csv() -> None:
+    content = "text;n\ncafé, good;1\n"
+    for encoding in ("latin-1", "utf-16", "cp1252"):
+        spelled = read_rows(
+            lambda encoding=encoding: io.BytesIO(content.encode(encoding)), "a.csv", "csv", Columns(), Spelling(encoding, ";")
+        )
+        assert [row.content for row in spelled] == ["café, good"]
+    with pytest.raises(DataError, match=r"is written in UTF-16; give --encoding utf-16"):
+        rows(content.encode("utf-16"), "a.csv")
+    with pytest.raises(DataError, match=r"is it parted by ';'\? Then give --delimiter ';'"):
+        rows(content.encode(), "a.csv")
 
 
 def test_a_line_that_is_too_long_costs_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,8 +117,9 @@ def test_json_lines_are_objects_or_texts() -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b"{", "line 1 is not JSON"),
-        (b"[" * 10**5, "line 1 is not JSON"),
+        (b"{", "line 1 is not JSON, or lists in it are nested too deeply"),
+        (b"[" * 10**5, "line 1 is not JSON, or lists in it are nested too deeply"),
+        (b'{"text": ' + b"[" * 300 + b"]" * 300 + b"}", "line 1 is not JSON, or lists in it are nested too deeply"),
         (b'{"other": 1}', "there is no field 'text'"),
     ],
 )
@@ -140,6 +169,40 @@ def test_parquet_whose_texts_are_no_utf8() -> None:
     found = rows(parquet(text=raw.view(pa.string()), id=pa.array([1, 2])), "a.parquet", Columns(("text",), "id"))
     assert found[0] == Row("good", "1")
     assert found[1] == Row("caf\udce9", "2")
+
+
+def test_parquet_values_that_python_cannot_hold_cost_one_row() -> None:
+    raw: Any = pa.array([b"good", b"caf\xe9"])
+    coded = raw.view(pa.string()).dictionary_encode()
+    assert [row.content for row in rows(parquet(text=coded), "a.parquet")] == ["good", "caf\udce9"]
+    late = pa.array([1, 2**62], pa.timestamp("us"))
+    good, no_id = rows(parquet(text=pa.array(["a", "b"]), id=late), "a.parquet", Columns(("text",), "id"))
+    assert (good.content, no_id) == ("a", Row("b"))
+    _, bad = rows(parquet(text=late), "a.parquet")
+    assert bad.problem.startswith("the value of 'text' cannot be read")
+    words: Any = pa.ListArray.from_arrays([0, 1, 2], raw.view(pa.string()))
+    good, bad = rows(parquet(text=words), "a.parquet")
+    assert good.content == ["good"]
+    assert bad.problem == "the value of 'text' cannot be read: it is not valid UTF-8"
+
+
+def test_links_that_lead_back_and_files_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1\n")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "gone.txt").symlink_to(tmp_path / "nowhere")
+    source = source_of(str(tmp_path), Columns())
+    assert [row.content for row in source.rows()] == ["1"]
+    assert source.skipped == ["gone.txt", "loop"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9 [1]*\n.txt")
+    (tmp_path / name).write_text("1\n")
+    for place in (tmp_path, tmp_path / name):
+        source = source_of(str(place), Columns())
+        assert [row.content for row in source.rows()] == ["1"]
+        assert source.files[0].name == "caf\\udce9 [1]*\n.txt"
 
 
 def test_the_rows_of_a_damaged_parquet_file_are_all_counted() -> None:
@@ -233,10 +296,14 @@ def test_mixed_tables_of_a_folder(tmp_path: Path) -> None:
         ("notes.doc", "suffix that says no format"),
         ("-", "cannot be Parquet"),
         ("nowhere://x", "cannot be opened"),
+        ("", "does not exist"),
+        ("a\0b", "cannot be read"),
+        ("pipe.csv", "neither a file nor a folder"),
     ],
 )
 def test_an_input_that_is_none(place: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes.doc").write_text("x")
+    os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(DataError, match=message):
         source_of(place, Columns(), format="parquet" if place == "-" else None)

@@ -61,6 +61,8 @@ def explain(
     address: Annotated[str | None, typer.Option(help="Of an existing Ray cluster.")] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Throw away what OUT holds; by default it is completed.")] = False,
     input_format: Annotated[InputFormat | None, typer.Option(help="The format of IN, if its name does not say it.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of text, CSV and JSON Lines; UTF-8 by default.")] = None,
+    delimiter: Annotated[str | None, typer.Option(help="What parts the fields of CSV; a comma by default.")] = None,
     split: Annotated[Split | None, typer.Option(help="Explain every sentence of a text by itself.")] = None,
     longest: Annotated[int, typer.Option(min=1, help="Texts with more tokens are rejected.")] = 2**15,
     part_rows: Annotated[int, typer.Option(min=1, help="Rows of the input in one file of OUT.")] = 8192,
@@ -68,9 +70,10 @@ def explain(
     """Explain every row of IN into Parquet files in OUT. Called again, it goes on where it was stopped."""
     from whence.cli.loading import loaded
     from whence.cli.settings import method_written, target_written
+    from whence.cli.streams import note
     from whence.corpus._explain import explain as explain_corpus
     from whence.corpus.layout import REJECTS
-    from whence.corpus.sources import shown
+    from whence.corpus.places import shown
     from whence.errors import WhenceError
     from whence.models.pipeline import Pipeline
     from whence.render.colour import one_line
@@ -94,11 +97,17 @@ def explain(
             address=address,
             restart=restart,
             input_format=input_format.value if input_format else None,
+            encoding=encoding,
+            delimiter=delimiter,
             split=split.value if split else None,
             longest=longest,
             part_rows=part_rows,
             progress=progress,
         )
+    skipped = [name for name in found["input"].get("skipped", []) if not name.startswith((".", "_"))]
+    if skipped:
+        some = ", ".join(skipped[:3]) + (", …" if len(skipped) > 3 else "")
+        note(f"{len(skipped):,} files were not read, as they are no files of a known suffix: {some}")
     print(f"{found['explained']:,} of {found['rows']:,} rows explained in {one_line(shown(out))}")
     if found["rejected"]:
         print(f"{found['rejected']:,} rejected, with reasons in {REJECTS}:")

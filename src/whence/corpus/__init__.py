@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from whence.corpus.learned.position import position as position
     from whence.corpus.learned.query import query as query
     from whence.corpus.learned.report import report as report
+    from whence.corpus.learned.results import notes_of as notes_of
     from whence.corpus.learned.words import words as words
 
-__all__ = ["compare", "errors", "examples", "explain", "mixed", "position", "query", "report", "words"]
+__all__ = ["compare", "errors", "examples", "explain", "mixed", "notes_of", "position", "query", "report", "words"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'whence.corpus' has no attribute {name!r}")
-    home = "whence.corpus._explain" if name == "explain" else f"whence.corpus.learned.{name}"
-    return getattr(import_module(home), name)
+    home = {"explain": "_explain", "notes_of": "learned.results"}.get(name, f"learned.{name}")
+    return getattr(import_module(f"whence.corpus.{home}"), name)

@@ -1,11 +1,12 @@
 """The public function `whence.corpus.explain`: every row of a corpus explained into a folder of Parquet files."""
 
+import codecs
 import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import nn
@@ -16,7 +17,7 @@ from whence._explain import explain as explain_texts
 from whence.corpus.job import Engine, Job, Progress, Task, run, silent
 from whence.corpus.local import local_engine
 from whence.corpus.parts import ROWS
-from whence.corpus.reading import Columns
+from whence.corpus.reading import SUFFIXES, Columns, Spelling
 from whence.corpus.series import SeriesTask
 from whence.corpus.sources import source_of
 from whence.corpus.storage import storage_of
@@ -47,6 +48,8 @@ def explain(
     address: str | None = None,
     restart: bool = False,
     input_format: str | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
     split: str | None = None,
     longest: int = TOKENS,
     part_rows: int = ROWS,
@@ -66,10 +69,18 @@ def explain(
 
         whence.corpus.explain("sst-bilstm", "reviews.csv", "explained", text="review")
     """
+    for name, place in {"source": source, "out": out}.items():
+        if not isinstance(place, (str, Path)) or not str(place) or "\0" in str(place):
+            raise InputError(f"{name} is {place!r}; give the name of a file or folder; whence.explain takes texts")
+    for name, given in {"text": text, "id": id, "label": label}.items():
+        if given is not None and not isinstance(given, str):
+            raise InputError(f"{name} is {given!r}; give the name of a column")
+    if input_format not in (None, *set(SUFFIXES.values())):
+        raise InputError(f"input_format is {input_format!r}; there are {', '.join(dict.fromkeys(SUFFIXES.values()))}")
     model = load(pipeline) if isinstance(pipeline, (str, Path)) else pipeline
-    for name, number in {"longest": longest, "part_rows": part_rows}.items():
-        if number < 1:
-            raise InputError(f"{name} is {number}; give at least 1")
+    for name, number in {"longest": longest, "part_rows": part_rows, "workers": 1 if workers is None else workers}.items():
+        if type(number) is not int or number < 1:
+            raise InputError(f"{name} is {number!r}; give a whole number, at least 1")
     if split not in (None, "sentences"):
         raise InputError(f"split is {split!r}; texts can be split into 'sentences'")
     settings = Settings(id, label, method_of(method), longest, device if engine == "ray" else _device(device), split)
@@ -79,9 +90,10 @@ def explain(
         plan = _texts(model, text, target, settings)
     else:
         plan = _series(_series_model(model), text, values, target, settings)
-    known = {"longest": longest, "part_rows": part_rows, **({"split": split} if split else {})}
+    chosen = {"split": split, "encoding": encoding, "delimiter": delimiter, "input_format": input_format}
+    known = {"longest": longest, "part_rows": part_rows, **{name: value for name, value in chosen.items() if value}}
     job = Job(
-        source_of(str(source), plan.columns, format=input_format),
+        source_of(str(source), plan.columns, format=input_format, spelling=_spelling(encoding, delimiter)),
         plan.task,
         storage_of(str(out)),
         {**plan.identity, "settings": known},
@@ -156,16 +168,24 @@ def _series(model: SeriesModel, text: str | None, values: Sequence[str], target:
         "columns": {"values": list(columns), "id": settings.id, "label": settings.label},
     }
     return Plan(
-        Columns(columns, settings.id, settings.label),
+        Columns(columns, settings.id, settings.label, "--values"),
         SeriesTask(model, output, method, len(columns), settings.label is not None, settings.longest, settings.device),
         identity,
         {"is_signed": method.is_signed, "outputs": list(model.outputs), "unit": model.unit},
     )
 
 
+def _spelling(encoding: str | None, delimiter: str | None) -> Spelling:
+    if delimiter is not None and len(delimiter) != 1:
+        raise InputError(f"delimiter is {delimiter!r}; give the one character that parts the fields of CSV")
+    try:
+        usual = encoding is None or codecs.lookup(encoding).name == "utf-8"
+    except (LookupError, ValueError):
+        raise InputError(f"encoding {encoding!r} is not known; give one such as latin-1, cp1252 or utf-16") from None
+    return Spelling("utf-8-sig" if usual else cast(str, encoding), delimiter or ",")
+
+
 def _engine(name: str, workers: int | None, address: str | None) -> Engine:
-    if workers is not None and workers < 1:
-        raise InputError(f"workers is {workers}; give at least 1")
     if name == "local":
         if address is not None:
             raise InputError(f"address {address!r} is of a Ray cluster; give engine='ray' too")

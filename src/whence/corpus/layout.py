@@ -77,3 +77,11 @@ def rejects_schema() -> Any:
     """The columns of the rows that were not explained."""
     pa = arrow()
     return pa.schema([("row", pa.int64()), ("id", pa.string()), ("reason", pa.string())])
+
+
+def read_table(source: Any) -> Any:
+    """A small Parquet file whose checksums are right.
+
+    It is read on this thread: Arrow's own threads can crash the end of a process.
+    """
+    return arrow().parquet.read_table(source, use_threads=False, pre_buffer=False, page_checksum_verification=True)

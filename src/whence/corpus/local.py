@@ -4,16 +4,20 @@ import gc
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections.abc import Generator, Iterable
+from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from types import ModuleType
 
 from whence.corpus.job import Engine, Work
 from whence.corpus.parts import Part, Written
 from whence.errors import InputError, WhenceError
 
+IN_SCRIPT = b"__main__"  # in a pickled model: its class is defined in the script that runs
 DEATHS = 5  # of processes one after the other, without a part being finished
 
 
@@ -56,8 +60,8 @@ def work_in_processes(work: Work, parts: Iterable[Part], workers: int) -> Genera
                 deaths += 1
                 if deaths == DEATHS:
                     raise WhenceError(
-                        f"{DEATHS} processes ended one after the other without finishing a part; is there enough memory? What "
-                        "was done is kept; try fewer --workers, or a smaller --part-rows with --restart"
+                        f"{DEATHS} processes ended one after the other without finishing a part; {_suspicion(sent)} What was "
+                        "done is kept; try fewer --workers, or a smaller --part-rows with --restart"
                     )
                 worker.stop()
                 replacement = _Worker(sent)
@@ -86,7 +90,8 @@ class _Worker:
         context = get_context("spawn")
         self.connection, other = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(other,), daemon=True)
-        self.process.start()
+        with nullcontext() if IN_SCRIPT in work else _without_script():
+            self.process.start()
         other.close()
         self.work, self.part = work, Part(0, 0, ())
 
@@ -119,8 +124,33 @@ class _Worker:
         self.connection.close()
 
 
+@contextmanager
+def _without_script() -> Generator[None]:
+    """Let a process start without running the user's script again, which Python does for the sake of what it defines."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
+
+
+def _suspicion(work: bytes) -> str:
+    """What may be the reason of processes that die."""
+    if IN_SCRIPT in work:
+        return (
+            'the model is defined in the script: does it call this under `if __name__ == "__main__":`? If not, workers=1 works.'
+        )
+    return "is there enough memory?"
+
+
 def _serve(connection: Connection) -> None:
     """Do parts until the parent is gone."""
+    with suppress(EOFError, ConnectionError):
+        _serve_parts(connection)
+
+
+def _serve_parts(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch

@@ -36,11 +36,24 @@ def read_manifest(storage: Storage) -> dict[str, Any] | None:
             found = cast(object, json.loads(file.read()))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{storage.place}/{MANIFEST} cannot be read: {error}; --restart begins anew") from None
-    if not isinstance(found, dict) or cast(dict[str, Any], found).get("format") != FORMAT:
+    if not isinstance(found, dict) or not _is_manifest(cast(dict[str, Any], found)):
         raise DataError(f"{storage.place}/{MANIFEST} is not the manifest of an explained corpus; --restart begins anew")
     return cast(dict[str, Any], found)
+
+
+def _is_manifest(found: Mapping[str, Any]) -> bool:
+    """Whether all is there that is relied on."""
+    parts = cast(object, found.get("parts"))
+    entries = cast(list[object], parts) if isinstance(parts, list) else [None]
+    return (
+        found.get("format") == FORMAT
+        and isinstance(found.get("complete"), bool)
+        and all(type(found.get(name)) is int for name in ("rows", "explained", "rejected"))
+        and isinstance(found.get("reasons", {}), dict)
+        and all(isinstance(entry, dict) and "file" in entry for entry in entries)
+    )
 
 
 def require_same(storage: Storage, manifest: Mapping[str, Any], identity: Mapping[str, object]) -> None:

@@ -6,11 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from whence.corpus.layout import arrow, part_name, rejects_schema
+from whence.corpus.layout import arrow, part_name, read_table, rejects_schema
+from whence.corpus.places import shown
 from whence.corpus.reading import Row
 from whence.corpus.storage import Storage
+from whence.errors import WhenceError
 
 ROWS = 8192
 CHARACTERS = 2**22  # of all texts of a part, so that its memory is bounded whatever their length
@@ -40,9 +42,7 @@ def parts_of(rows: Iterable[Row], *, size: int = ROWS) -> Iterator[Part]:
     held: list[Row] = []
     for row in rows:
         held.append(row)
-        characters += (
-            len(row.content) if isinstance(row.content, str) else 100 if row.content is None else 8 * _values(row.content)
-        )
+        characters += sum(map(_size, row))
         if len(held) == size or characters >= CHARACTERS:
             yield Part(number, first, held)
             number, first, characters, held = number + 1, first + len(held), 0, []
@@ -50,9 +50,12 @@ def parts_of(rows: Iterable[Row], *, size: int = ROWS) -> Iterator[Part]:
         yield Part(number, first, held)
 
 
-def _values(content: object) -> int:
-    """How many values there are in lists of lists."""
-    return sum(map(_values, content)) if isinstance(content, (list, tuple)) else 1  # pyright: ignore[reportUnknownArgumentType]
+def _size(value: object) -> int:
+    """About how many characters a value is."""
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    inside = list(cast(dict[str, object], value).values()) if isinstance(value, dict) else value
+    return sum(map(_size, cast(list[object], inside))) if isinstance(inside, (list, tuple)) else 8
 
 
 class Rejected(NamedTuple):
@@ -81,6 +84,7 @@ class Written:
     digest: str  # of the rows it was made from
     job: str  # the digest of the job that made it
     bytes: int = 0
+    sha256: str = ""  # of the file
 
     def entry(self) -> dict[str, object]:
         """Its entry in the manifest."""
@@ -92,6 +96,7 @@ class Written:
             "rejected": self.rows - self.explained,
             "digest": self.digest,
             "bytes": self.bytes,
+            "sha256": self.sha256,
         }
 
 
@@ -99,11 +104,11 @@ def write_part(storage: Storage, part: Part, found: Explained, job: str, facts: 
     """Write what became of all rows of a part as one file: the explained ones as its table, the others in its metadata."""
     rows = len(part.rows)
     written = Written(part.number, part.first, rows, rows - len(found.rejected), part.digest(), job)
-    own = {key: value for key, value in asdict(written).items() if key != "bytes"}
+    own = {key: value for key, value in asdict(written).items() if key not in ("bytes", "sha256")}
     kept = json.dumps({**facts, "part": own, "rejected": found.rejected})
     content = parquet_bytes(found.table.replace_schema_metadata({METADATA: kept}))
     storage.write(part_name(part.number), content)
-    return replace(written, bytes=len(content))
+    return replace(written, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
 
 
 def parquet_bytes(table: Any) -> bytes:
@@ -121,32 +126,45 @@ class Kept(NamedTuple):
     rejected: list[Rejected]
 
 
-def read_written(storage: Storage, number: int, size: int) -> Kept | None:
-    """What a part on the disk says of itself; None if it is damaged."""
+def read_written(storage: Storage, number: int) -> Kept | None:
+    """What a part on the disk says of itself; None if any byte of it is damaged."""
     pa = arrow()
     try:
         with storage.open(part_name(number)) as file:
-            kept = json.loads(pa.parquet.read_metadata(file).metadata[METADATA])
-        return Kept(Written(**kept["part"], bytes=size), [Rejected(*each) for each in kept["rejected"]])
+            content = file.read()
+        table = read_table(pa.BufferReader(content))
+        kept = json.loads(table.schema.metadata[METADATA])
+        written = Written(**kept["part"], bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+        is_whole = written.number == number and table.num_rows >= written.explained
+        return Kept(written, [Rejected(*each) for each in kept["rejected"]]) if is_whole else None
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
         return None
 
 
 def rejects_of(storage: Storage, parts: Iterable[Written]) -> tuple[bytes, dict[str, int]]:
-    """The rejected rows of all parts as a Parquet file, and how often the most frequent reasons occur, without numbers."""
-    pa, reasons = arrow(), Counter[str]()
+    """The rejected rows of all parts as a Parquet file, and how often the most frequent reasons occur.
+
+    Reasons that differ only in their numbers are one, told by the first of them.
+    """
+    pa, reasons, examples = arrow(), Counter[str](), dict[str, str]()
     sink = pa.BufferOutputStream()
     with pa.parquet.ParquetWriter(sink, rejects_schema(), compression="zstd") as writer:
         held: list[Rejected] = []
         for part in parts:
-            if part.explained < part.rows and (found := read_written(storage, part.number, part.bytes)):
+            if part.explained < part.rows:
+                found = read_written(storage, part.number)
+                if found is None or found.written != part:
+                    raise WhenceError(f"{part_name(part.number)} in {shown(storage.place)} was changed by somebody; run again")
                 held += found.rejected
-                reasons.update(re.sub(r"\d[\d,]*", "N", each.reason)[:100] for each in found.rejected)
+                for each in found.rejected:
+                    kind = re.sub(r"\d[\d,]*", "N", each.reason)
+                    reasons[kind] += 1
+                    examples.setdefault(kind, each.reason if len(each.reason) <= 200 else f"{each.reason[:200]}…")
             if len(held) > REJECTS_AT_ONCE:
                 writer.write_table(_rejects(held))
                 held = []
         writer.write_table(_rejects(held))
-    return sink.getvalue().to_pybytes(), dict(reasons.most_common(REASONS))
+    return sink.getvalue().to_pybytes(), {examples[kind]: count for kind, count in reasons.most_common(REASONS)}
 
 
 def _rejects(rejected: Sequence[Rejected]) -> Any:

@@ -5,8 +5,10 @@ import gzip
 import io
 import json
 import zlib
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar, cast
 
 from whence.corpus.layout import arrow
@@ -22,9 +24,11 @@ SUFFIXES = {
     ".txt": "text",
 }
 PACKED = (".gz", ".zst")
-LONGEST_LINE = 2**24  # characters of a line, or of a field of CSV
+LONGEST_LINE = 2**23  # characters of a line, or of a row of CSV
+DEEPEST = 50  # lists within lists of JSON
 T = TypeVar("T")
-ROWS = 4096  # of a Parquet file, read at once
+UTF16 = ("\udcff\udcfe", "\udcfe\udcff")  # how its first bytes look
+ROWS = 128  # of a Parquet file, read at once
 
 
 class Row(NamedTuple):
@@ -43,17 +47,23 @@ class Columns:
     content: tuple[str, ...] = ()
     id: str | None = None
     label: str | None = None
+    option: str = "--text"  # by which a person names the content
 
     def chosen(self, known: Sequence[str]) -> "Columns":
         """The same with a content that a table of these columns has; raises for one that does not have what was asked for."""
         content = self.content or ("text",) if "text" in known or len(known) != 1 else (self.content or (known[0],))
         shown = ", ".join(repr(name[:40]) for name in known[:20]) or "none"
-        for name in (*content, *filter(None, (self.id, self.label))):
-            if name not in known:
-                raise DataError(f"has no column {name[:40]!r}; its columns are {shown}; choose one with --text")
-            if known.count(name) > 1:
+        wanted = [(name, self.option) for name in content]
+        for name, option in [*wanted, (self.id, "--id"), (self.label, "--label")]:
+            if name is not None and name not in known:
+                parted = next((mark for mark in ";\t|" if len(known) == 1 and mark in known[0]), None)
+                hint = (
+                    f"is it parted by {parted!r}? Then give --delimiter {parted!r}" if parted else f"choose one with {option}"
+                )
+                raise DataError(f"has no column {name[:40]!r}; its columns are {shown}; {hint}")
+            if name is not None and known.count(name) > 1:
                 raise DataError(f"has {known.count(name)} columns {name[:40]!r}; give them different names")
-        return Columns(content, self.id, self.label)
+        return replace(self, content=content)
 
     def row(self, named: Mapping[str, Any]) -> Row:
         """A row with these values."""
@@ -73,21 +83,36 @@ def format_of(name: str) -> str | None:
     return next((format for suffix, format in SUFFIXES.items() if name.endswith(suffix)), None)
 
 
-def read_rows(open_file: Callable[[], Any], name: str, format: str, columns: Columns) -> Generator[Row]:
+@dataclass(frozen=True)
+class Spelling:
+    """How texts are written in files: their encoding, and what parts the fields of CSV."""
+
+    encoding: str = "utf-8-sig"
+    delimiter: str = ","
+
+
+def read_rows(
+    open_file: Callable[[], Any],
+    name: str,
+    format: str,
+    columns: Columns,
+    spelling: Spelling = Spelling(),  # noqa: B008 - it is frozen
+) -> Generator[Row]:
     """The rows of a file. What cannot be read is a row with a problem; a table without the wanted columns raises."""
     try:
         if format == "parquet":
             yield from _parquet(open_file, columns)
             return
         with _unpacked(open_file(), name) as stream:
-            lines = _Lines(io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline=None if format == "text" else ""))
+            newline = None if format == "text" else ""
+            lines = _Lines(io.TextIOWrapper(stream, spelling.encoding, "surrogateescape", newline=newline))
             if format == "text":
-                yield from (Row((line or "").rstrip("\n"), problem=problem) for line, problem in _each(lines))
+                yield from (Row((line or "").rstrip("\n"), problem=problem) for line, problem in _each(lines, lines))
             elif format == "jsonl":
                 yield from _json_lines(lines, columns)
             else:
-                yield from _separated(lines, columns, "\t" if format == "tsv" else ",")
-    except (OSError, EOFError, zlib.error, arrow().ArrowException) as error:
+                yield from _separated(lines, columns, "\t" if format == "tsv" else spelling.delimiter)
+    except (OSError, EOFError, UnicodeError, zlib.error, arrow().ArrowException) as error:
         yield Row(problem=f"{name} cannot be read any further: {_first_line(error)}")
 
 
@@ -104,29 +129,50 @@ class _TooLongError(Exception):
 
 
 class _Lines:
-    """The lines of a text; one that is too long is passed over and raises, and the next call goes on behind it."""
+    """The lines of a text; one that is too long is passed over and raises, and the next call goes on behind it.
+
+    `taken` holds the lines since `begin` was called, so that they can be given back.
+    """
 
     def __init__(self, file: io.TextIOBase) -> None:
-        self.file, self.number = file, 0
+        self.file, self.number, self.length = file, 0, 0
+        self.taken, self.ahead = list[str](), deque[str]()
 
     def __iter__(self) -> "_Lines":
         return self
 
     def __next__(self) -> str:
-        line = self.file.readline(LONGEST_LINE)
+        line = self.ahead.popleft() if self.ahead else self.file.readline(LONGEST_LINE)
         if not line:
             raise StopIteration
+        if not self.number and line.startswith(UTF16):
+            raise DataError("is written in UTF-16; give --encoding utf-16, or save it as UTF-8")
         self.number += 1
-        if len(line) < LONGEST_LINE or line.endswith(("\n", "\r")):
-            return line
-        while (rest := self.file.readline(LONGEST_LINE)) and not rest.endswith(("\n", "\r")):
-            pass
-        raise _TooLongError(f"line {self.number} is longer than {LONGEST_LINE:,} characters")
+        if len(line) == LONGEST_LINE and not line.endswith(("\n", "\r")):
+            while (rest := self.file.readline(LONGEST_LINE)) and not rest.endswith(("\n", "\r")):
+                pass
+            raise _TooLongError(f"line {self.number} is longer than {LONGEST_LINE:,} characters")
+        self.taken.append(line)
+        self.length += len(line)
+        if self.length > LONGEST_LINE:
+            raise _TooLongError(f"the row that ends in line {self.number} is longer than {LONGEST_LINE:,} characters")
+        return line
+
+    def begin(self) -> None:
+        """A row begins here."""
+        self.taken, self.length = [], 0
+
+    def give_back(self) -> None:
+        """Go on with the line after that in which the row began."""
+        self.ahead.extendleft(reversed(self.taken[1:]))
+        self.number -= len(self.taken) - 1
+        self.taken = []
 
 
-def _each(found: Iterator[T]) -> Iterator[tuple[T | None, str]]:
-    """What an iterator gives, or None and the problem where it cannot be read."""
+def _each(found: Iterator[T], lines: _Lines) -> Iterator[tuple[T | None, str]]:
+    """What an iterator over lines gives, or None and the problem where it cannot be read."""
     while True:
+        lines.begin()
         try:
             yield next(found), ""
         except StopIteration:
@@ -139,14 +185,15 @@ def _separated(lines: _Lines, columns: Columns, delimiter: str) -> Iterator[Row]
     csv.field_size_limit(LONGEST_LINE)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header: list[str] | None = None
-    for fields, problem in _each(reader):
+    for fields, problem in _each(reader, lines):
         if header is None:
             if fields is None:
                 raise DataError(f"has no header that can be read: {problem}")
             if fields:  # not an empty line
                 header, columns = fields, columns.chosen(fields)
         elif fields is None:
-            yield Row(problem=f"line {lines.number}: {problem}")
+            lines.give_back()  # a quote that is not closed must not swallow what follows
+            yield Row(problem=f"line {lines.number}: {problem}; is a quote not closed?")
         elif fields:
             row = columns.row(dict(zip(header, fields, strict=False)))
             if len(fields) > len(header):
@@ -155,15 +202,17 @@ def _separated(lines: _Lines, columns: Columns, delimiter: str) -> Iterator[Row]
 
 
 def _json_lines(lines: _Lines, columns: Columns) -> Iterator[Row]:
-    columns = Columns(columns.content or ("text",), columns.id, columns.label)
-    for line, problem in _each(lines):
+    columns = replace(columns, content=columns.content or ("text",))
+    for line, problem in _each(lines, lines):
         if line is None:
             yield Row(problem=problem)
         elif line.strip():
             try:
                 found = cast(object, json.loads(line))
+                if line.count("[") + line.count("{") > DEEPEST and _depth(found) > DEEPEST:
+                    raise ValueError
             except (ValueError, RecursionError):
-                yield Row(problem=f"line {lines.number} is not JSON")
+                yield Row(problem=f"line {lines.number} is not JSON, or lists in it are nested too deeply")
                 continue
             if isinstance(found, Mapping):
                 yield columns.row(cast(Mapping[str, Any], found))
@@ -171,41 +220,79 @@ def _json_lines(lines: _Lines, columns: Columns) -> Iterator[Row]:
                 yield Row(found)
 
 
+def _depth(found: object) -> int:
+    """How deeply lists and objects are nested."""
+    depth, level = 0, [found]
+    while level := [each for one in level for each in _inside(one)]:
+        depth += 1
+    return depth
+
+
+def _inside(found: object) -> list[object]:
+    if isinstance(found, Mapping):
+        return list(cast(Mapping[str, object], found).values())
+    return cast(list[object], found) if isinstance(found, list) else []
+
+
 def _parquet(open_file: Callable[[], Any], columns: Columns) -> Iterator[Row]:
     pa = arrow()
-    file: Any = pa.parquet.ParquetFile(open_file())
-    columns = columns.chosen(list(file.schema_arrow.names))
-    wanted = list(dict.fromkeys([*columns.content, *filter(None, (columns.id, columns.label))]))
-    seen = 0
-    try:
-        for batch in file.iter_batches(batch_size=ROWS, columns=wanted):
-            yield from map(columns.row, _plain(batch))
-            seen += batch.num_rows
-    except (OSError, pa.ArrowException) as error:
-        problem = f"the Parquet file cannot be read here: {_first_line(error)}"
-        yield from (Row(problem=problem) for _ in range(file.metadata.num_rows - seen))
+    with closing(open_file()) as stream:
+        file: Any = pa.parquet.ParquetFile(stream, pre_buffer=False)
+        columns = columns.chosen(list(file.schema_arrow.names))
+        wanted = list(dict.fromkeys([*columns.content, *filter(None, (columns.id, columns.label))]))
+        seen = 0
+        try:
+            for batch in file.iter_batches(batch_size=ROWS, columns=wanted, use_threads=False):
+                yield from _rows(batch, columns)
+                seen += batch.num_rows
+        except (OSError, pa.ArrowException) as error:
+            problem = f"the Parquet file cannot be read here: {_first_line(error)}"
+            yield from (Row(problem=problem) for _ in range(file.metadata.num_rows - seen))
 
 
-def _plain(batch: Any) -> Iterator[dict[str, Any]]:
-    """The rows of a batch; a column whose texts are not UTF-8 is read as bytes."""
-    pa = arrow()
+def _rows(batch: Any, columns: Columns) -> Iterator[Row]:
+    """The rows of a batch; if it holds a value that Python cannot, one by one."""
     try:
-        yield from batch.to_pylist()
+        found = [columns.row(named) for named in batch.to_pylist()]
+    except (ValueError, OverflowError, ArithmeticError, LookupError):
+        found = (_row(batch, n, columns) for n in range(batch.num_rows))
+    yield from found
+
+
+def _row(batch: Any, number: int, columns: Columns) -> Row:
+    """One row, whose unreadable values are left out."""
+    named: dict[str, Any] = {}
+    problem = ""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            named[name] = _value(column[number])
+        except (ValueError, OverflowError, ArithmeticError, LookupError) as error:
+            named[name] = None
+            problem = problem or (
+                f"the value of {name!r} cannot be read: {_first_line(error)}" if name in columns.content else ""
+            )
+    return columns.row(named)._replace(problem=problem)
+
+
+def _value(value: Any) -> object:
+    """A value; a text that is not UTF-8 with stand-ins for its bytes."""
+    try:
+        return value.as_py()
     except UnicodeDecodeError:
-        raw = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
-        own = [each.view(raw[each.type]) if each.type in raw else each for each in batch.columns]
-        for row in zip(*(each.to_pylist() for each in own), strict=True):
-            yield {name: _decoded(value) for name, value in zip(batch.schema.names, row, strict=True)}
+        raw = value.value if hasattr(value, "dictionary") else value
+        return raw.as_buffer().to_pybytes().decode("utf-8", "surrogateescape") if hasattr(raw, "as_buffer") else _reraise()
 
 
-def _decoded(value: object) -> object:
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+def _reraise() -> object:
+    raise ValueError("it is not valid UTF-8")
 
 
 def _word(value: object) -> str | None:
     """An id or a label as text that can be written."""
-    if value is None:
+    if value is None or value != value:  # a gap, which pandas writes as NaN
         return None
+    if isinstance(value, (dict, list)):
+        return json.dumps(value, default=str)
     found = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     return found.encode("utf-8", "backslashreplace").decode()
 

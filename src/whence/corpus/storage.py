@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from filelock import FileLock, Timeout
 
 from whence.corpus.layout import arrow
-from whence.corpus.sources import filesystem_of, is_address, reason, shown
+from whence.corpus.places import filesystem_of, is_address, local_path, reason, shown
 from whence.errors import InputError, WhenceError
 
 LOCK, TEMPORARY = ".lock", ".tmp"
@@ -48,7 +48,7 @@ class Storage(Protocol):
 
 def storage_of(place: str) -> Storage:
     """The folder at a path, or at an address such as s3://bucket/folder."""
-    return Remote(place) if is_address(place) else Local(place)
+    return Remote(place) if is_address(place) else Local(local_path(place))
 
 
 @dataclass(frozen=True)

@@ -103,10 +103,11 @@ class TextTask:
             own = [numbers[n] for n in rows]
             try:
                 result, scores = answered(self.pipeline, forward, self.target, self.method)
-            except (WhenceError, MemoryError, torch.OutOfMemoryError) as error:
+            except Exception as error:
+                if "CUDA error" in str(error):  # the device works no longer
+                    raise
                 if len(own) == 1:
-                    reason = str(error) if isinstance(error, WhenceError) else "the text needs more memory than there is"
-                    yield own[0], reason
+                    yield own[0], _reason(error)
                     continue
                 for half in (own[: len(own) // 2], own[len(own) // 2 :]):
                     yield from self._found({n: cuts[n] for n in half})
@@ -156,6 +157,15 @@ class TextTask:
         }
         schema = text_schema(label=self.has_labels, sentence=bool(self.split))
         return pa.table({name: columns[name] for name in schema.names}, schema=schema)
+
+
+def _reason(error: Exception) -> str:
+    """Why a text could not be explained."""
+    if isinstance(error, WhenceError):
+        return str(error)
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
+        return "the text needs more memory than there is"
+    return f"the model failed: {type(error).__name__}: {str(error)[:200]}"
 
 
 def text_in(row: Row) -> str | tuple[str, ...]:

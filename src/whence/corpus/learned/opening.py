@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from whence.corpus.layout import MANIFEST, PART, REJECTS, arrow, rejects_schema, text_schema
 from whence.corpus.manifest import FORMAT
-from whence.corpus.sources import is_address
+from whence.corpus.places import is_address
 from whence.corpus.storage import storage_of
 from whence.errors import DataError, InputError, WhenceError
 
