@@ -80,30 +80,34 @@ def explain(
 
     found_model: Any = loaded(model)
     classes = found_model.classes if isinstance(found_model, Pipeline) else ()
-    with _bar() as progress:
-        found = explain_corpus(
-            found_model,
-            source,
-            out,
-            text=text,
-            values=values or (),
-            id=id,
-            label=label,
-            target=target_written(target, versus, classes),
-            method=method_written(method),
-            device=device,
-            workers=workers,
-            engine=engine.value,
-            address=address,
-            restart=restart,
-            input_format=input_format.value if input_format else None,
-            encoding=encoding,
-            delimiter=delimiter,
-            split=split.value if split else None,
-            longest=longest,
-            part_rows=part_rows,
-            progress=progress,
-        )
+    try:
+        with _bar() as progress:
+            found = explain_corpus(
+                found_model,
+                source,
+                out,
+                text=text,
+                values=values or (),
+                id=id,
+                label=label,
+                target=target_written(target, versus, classes),
+                method=method_written(method),
+                device=device,
+                workers=workers,
+                engine=engine.value,
+                address=address,
+                restart=restart,
+                input_format=input_format.value if input_format else None,
+                encoding=encoding,
+                delimiter=delimiter,
+                split=split.value if split else None,
+                longest=longest,
+                part_rows=part_rows,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        note("what was done is kept; the same command goes on")
+        raise
     skipped = [name for name in found["input"].get("skipped", []) if not name.startswith((".", "_"))]
     if skipped:
         some = ", ".join(skipped[:3]) + (", …" if len(skipped) > 3 else "")
