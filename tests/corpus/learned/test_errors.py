@@ -8,6 +8,7 @@ import pytest
 
 from tests.corpus.learned.making import CLASSES, Row, random_rows, write
 from whence.corpus.learned.errors import errors
+from whence.corpus.learned.report import page
 from whence.corpus.learned.results import notes_of
 from whence.errors import InputError
 
@@ -105,13 +106,39 @@ def test_confident_predictions_on_ordinary_words_make_a_label_suspected(tmp_path
 
 
 def test_labels_that_are_no_classes_are_left_out_and_told(tmp_path: Path) -> None:
-    labels = ["Negative", "1", " 0 ", "7", "great", None]
+    labels = ["Negative", "1", " 0 ", "7", "great", "great", None, "", "", ""]
     rows = [Row(n, ["a"], [1.0], label=label) for n, label in enumerate(labels)]
     found = errors(write(tmp_path, rows, labels=True))
     assert [(row["label"], row["texts"]) for row in found.confusion.to_pylist()] == [("negative", 2), ("positive", 1)]
     assert notes_of(found.confusion)[0] == (
-        "3 texts are left out because their label is no class (such as '7'); classes are negative, positive"
+        "7 texts are left out because their label is no class (most often 'great', 2 times); classes are negative, positive"
     )
+    bare = errors(write(tmp_path / "bare", [Row(0, ["a"], [1.0], label="")], labels=True))
+    assert "because their label is no class (it is missing)" in notes_of(bare.confusion)[0]
+
+
+def test_whole_numbers_with_a_point_are_classes(tmp_path: Path) -> None:
+    rows = [Row(n, ["a"], [1.0], label=label) for n, label in enumerate(["0.0", "1.0", "1.", "0.5", "10.0"])]
+    found = errors(write(tmp_path, rows, labels=True))
+    assert [(row["label"], row["texts"]) for row in found.confusion.to_pylist()] == [("negative", 1), ("positive", 2)]
+    assert notes_of(found.confusion)[0].startswith("2 texts are left out")
+
+
+@pytest.mark.parametrize("labels", [("1", "2", "3"), ("1.0", "3.0", ""), (" 3 ", "17", "unknown")])
+def test_labels_that_are_counted_from_1_are_refused(tmp_path: Path, labels: tuple[str, ...]) -> None:
+    rows = [Row(n, ["a"], [1.0], "b", "b", (0.0, 1.0, 0.0), label) for n, label in enumerate(labels)]
+    out = write(tmp_path, rows, classes=("a", "b", "c"), labels=True)
+    with pytest.raises(InputError, match="are numbers from 1 on; classes are counted from 0: 0 is a and 2 is c; subtract 1"):
+        errors(out)
+    assert "Errors are left out: the labels of " in page(out)[0]
+
+
+@pytest.mark.parametrize("labels", [("1", "2"), ("0", "3"), ("a", "3"), ("1", "4")])
+def test_other_numbers_are_not_taken_for_labels_from_1(tmp_path: Path, labels: tuple[str, ...]) -> None:
+    rows = [Row(n, ["a"], [1.0], "b", "b", (0.0, 1.0, 0.0), label) for n, label in enumerate(labels)]
+    assert len(errors(write(tmp_path, rows, classes=("a", "b", "c"), labels=True)).confusion) > 0
+    named = [row._replace(predicted="3", target="3") for row in rows]
+    assert len(errors(write(tmp_path / "named", named, classes=("1", "2", "3"), labels=True)).confusion) > 0
 
 
 def test_a_corpus_without_labels_or_errors(tmp_path: Path) -> None:

@@ -1,11 +1,15 @@
 """Labels of a corpus as classes, so that right and wrong predictions can be told apart."""
 
 from whence.corpus.layout import arrow
-from whence.corpus.learned.classes import class_named
+from whence.corpus.learned.classes import class_named, number_of
 from whence.corpus.learned.opening import Opened
 from whence.errors import InputError
 
 MOST = 10_000  # different labels
+
+
+class LabelsError(InputError):
+    """The labels of a corpus cannot be read as classes."""
 
 
 def add_judged(corpus: Opened) -> list[str]:
@@ -18,7 +22,8 @@ def add_judged(corpus: Opened) -> list[str]:
         raise InputError(f"{corpus.place} has no labels; explain it again with whence corpus explain --label COLUMN")
     found = corpus.rows(f"SELECT label, count(DISTINCT row) AS texts FROM texts GROUP BY label LIMIT {MOST + 1}")
     if len(found) > MOST:
-        raise InputError(f"{corpus.place} has more than {MOST:,} different labels, so they are no classes")
+        raise LabelsError(f"{corpus.place} has more than {MOST:,} different labels, so they are no classes")
+    _require_counted_from_0(corpus, [row["label"] for row in found if row["label"] is not None])
     known = {row["label"]: class_named(corpus.classes, row["label"]) for row in found if row["label"] is not None}
     classes = {label: name for label, name in known.items() if name is not None}
     pa = arrow()
@@ -34,10 +39,22 @@ def add_judged(corpus: Opened) -> list[str]:
     return _told([(row["label"], row["texts"]) for row in found if row["label"] not in classes], corpus.classes)
 
 
+def _require_counted_from_0(corpus: Opened, labels: list[str]) -> None:
+    """Refuse labels such as one to five stars for five classes: every label but the last would stand for the next class."""
+    numbers = {label: number_of(corpus.classes, label) for label in labels}
+    has_names = any(numbers[label] is None and class_named(corpus.classes, label) for label in labels)
+    if not has_names and 0 not in numbers.values() and len(corpus.classes) in numbers.values():
+        last = len(corpus.classes) - 1
+        raise LabelsError(
+            f"the labels of {corpus.place} are numbers from 1 on; classes are counted from 0: 0 is {corpus.classes[0]} and "
+            f"{last} is {corpus.classes[last]}; subtract 1 from the labels, or write class names, and explain the texts again"
+        )
+
+
 def _told(strange: list[tuple[str | None, int]], classes: tuple[str, ...]) -> list[str]:
     if not strange:
         return []
     texts = sum(count for _, count in strange)
-    first = min((label for label, _ in strange if label is not None), default=None)
-    such = "it is missing" if first is None else f"such as {first!r}"
+    written = [(-count, label) for label, count in strange if label is not None and label.strip()]
+    such = f"most often {min(written)[1]!r}, {-min(written)[0]:,} times" if written else "it is missing"
     return [f"{texts:,} texts are left out because their label is no class ({such}); classes are {', '.join(classes)}"]

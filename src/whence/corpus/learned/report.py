@@ -5,8 +5,9 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from whence.corpus.learned.errors import errors_of
+from whence.corpus.learned.errors import Errors, errors_of
 from whence.corpus.learned.heatmaps import COLUMNS, explanation_of
+from whence.corpus.learned.labels import LabelsError
 from whence.corpus.learned.mixed import mixed_words
 from whence.corpus.learned.opening import Opened, opened
 from whence.corpus.learned.position import LEAST_WORDS, positions
@@ -175,8 +176,15 @@ def _examples(corpus: Opened, targets: Sequence[str]) -> list[tuple[str, list[Ex
 
 
 def _errors(corpus: Opened) -> dict[str, Any]:
+    """What the page says about errors; only why, if the labels are no classes."""
+    try:
+        return _error_tables(corpus, errors_of(corpus))
+    except LabelsError as error:
+        return {"unclear": str(error)}
+
+
+def _error_tables(corpus: Opened, found: Errors) -> dict[str, Any]:
     """The tables of errors as rows, with their notes; words are grouped by the kind of error."""
-    found = errors_of(corpus)
     kinds: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     for row in found.words.to_pylist():
         kinds.setdefault((row["label"], row["predicted"], row["texts"]), []).append(row)
