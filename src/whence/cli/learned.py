@@ -358,7 +358,7 @@ def _show_several(
     from whence.corpus.learned.results import notes_of
     from whence.corpus.learned.tables import Section, aligned, csv_lines, json_lines
 
-    _tell([each for table in tables.values() for each in notes_of(table)])
+    _tell(list(dict.fromkeys(each for table in tables.values() for each in notes_of(table))))
     if format == TableFormat.csv:
         put(_safe("".join(map(csv_lines, tables.values())), output), output)
         return

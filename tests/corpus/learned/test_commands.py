@@ -142,3 +142,9 @@ def test_a_terminal_gets_no_control_characters_of_tokens(out: Path, format: str)
     os.close(parent)
     text = shown.decode()
     assert "red" in text and "\x1b[31m" not in text and "\x9b" not in text and "\u202e" not in text
+
+
+@pytest.mark.parametrize("show", ["confusion", "words", "shortcuts", "label-noise", "all"])
+def test_every_table_of_errors_tells_once_what_is_left_out(tmp_path: Path, show: str) -> None:
+    folder = write(tmp_path, [Row(0, ["a"], [1.0], label="great"), Row(1, ["a"], [1.0], label="0")], labels=True)
+    assert run("errors", str(folder), "--show", show)[1].count("1 texts are left out because their label is no class") == 1

@@ -154,7 +154,26 @@ def test_a_corpus_without_labels_or_errors(tmp_path: Path) -> None:
 def test_texts_explained_for_another_class_are_told(tmp_path: Path) -> None:
     rows = [Row(0, ["a"], [1.0], "b", "c", (0.0, 1.0, 0.0), "a"), Row(1, ["a"], [1.0], "c", "c", (0.0, 0.0, 1.0), "a")]
     found = errors(write(tmp_path, rows, classes=("a", "b", "c"), labels=True, target="c"))
-    assert notes_of(found.confusion)[1].startswith(
-        "1 wrong predictions are left out: neither the predicted class nor the label"
+    assert notes_of(found.words)[1] == (
+        "pull: 1 wrong predictions are left out because neither the predicted class nor the label was explained there"
     )
+    for table in (found.shortcuts, found.label_noise):
+        assert notes_of(table)[1] == (
+            "shortcuts and label noise: 1 texts are left out because their predicted class was not explained"
+        )
     assert [(row["label"], row["predicted"]) for row in found.words.to_pylist()] == [("a", "c")]
+
+
+def test_a_pull_against_the_label_is_called_so(tmp_path: Path) -> None:
+    rows = [Row(0, ["a"], [-1.0], "negative", "positive", label="positive"), Row(1, ["b"], [1.0], label="negative")]
+    found = errors(write(tmp_path / "signed", rows, labels=True, target="positive"))
+    assert [(row["label"], row["word"], row["pull"]) for row in found.words.to_pylist()] == [
+        ("negative", "b", 1.0), ("positive", "a", 1.0),
+    ]  # fmt: skip
+    told = "but in the 1 texts with the label positive, the only class that was explained, it is the relevance against positive"
+    assert told in notes_of(found.words)[0] and told in page(tmp_path / "signed")[0]
+    unsigned = errors(write(tmp_path / "unsigned", rows, labels=True, target="positive", is_signed=False))
+    assert [row["word"] for row in unsigned.words.to_pylist()] == ["b"]
+    assert notes_of(unsigned.words)[1] == (
+        "pull: 1 wrong predictions are left out because the predicted class was not explained there"
+    )

@@ -7,7 +7,7 @@ from whence.corpus.layout import arrow
 from whence.corpus.learned.label_noise import CONFIDENT, label_noise
 from whence.corpus.learned.labels import add_judged
 from whence.corpus.learned.opening import Opened, opened
-from whence.corpus.learned.results import table_of
+from whence.corpus.learned.results import table_of, with_notes
 from whence.corpus.learned.shortcuts import add_shares, shortcuts
 from whence.corpus.learned.snippets import snippets
 from whence.corpus.learned.words import OFTEN
@@ -42,13 +42,13 @@ def errors_of(corpus: Opened, *, count: int = COUNT, least_count: int = OFTEN, c
     if not 0 <= confident <= 1:
         raise InputError(f"confident is {confident}; a probability is between 0 and 1")
     notes = [*corpus.notes, *add_judged(corpus)]
-    confusion = _confusion(corpus, notes)
     add_shares(corpus)
+    own = [*_unpredicted(corpus), *notes]
     return Errors(
-        confusion,
-        _pulling(corpus, count),
-        shortcuts(corpus, count=count, least_count=least_count),
-        label_noise(corpus, count=count, confident=confident),
+        _confusion(corpus, notes),
+        with_notes(_pulling(corpus, count), [*_unexplained(corpus), *notes]),
+        with_notes(shortcuts(corpus, count=count, least_count=least_count), own),
+        with_notes(label_noise(corpus, count=count, confident=confident), own),
     )
 
 
@@ -57,17 +57,29 @@ def _confusion(corpus: Opened, notes: list[str]) -> Any:
     rows = corpus.rows("SELECT truth AS label, predicted, count(DISTINCT row) AS texts FROM judged GROUP BY ALL")
     rows.sort(key=lambda row: (corpus.classes.index(row["label"]), corpus.classes.index(row["predicted"])))
     total, right = sum(row["texts"] for row in rows), sum(row["texts"] for row in rows if row["label"] == row["predicted"])
-    if total:
-        notes.append(f"{right:,} of {total:,} predictions are right ({100 * right / total:.1f} %)")
-    unexplained = corpus.rows(
-        "SELECT count(*) AS n FROM (SELECT row FROM judged WHERE truth <> predicted GROUP BY row HAVING count(sign) = 0)"
-    )[0]["n"]
-    if unexplained:
-        notes.append(
-            f"{unexplained:,} wrong predictions are left out: neither the predicted class nor the label was explained there"
-        )
+    said = [f"{right:,} of {total:,} predictions are right ({100 * right / total:.1f} %)"] if total else []
     pa = arrow()
-    return table_of(rows, [("label", pa.string()), ("predicted", pa.string()), ("texts", pa.int64())], notes)
+    return table_of(rows, [("label", pa.string()), ("predicted", pa.string()), ("texts", pa.int64())], [*notes, *said])
+
+
+def _unexplained(corpus: Opened) -> list[str]:
+    """A note on the wrong predictions of which no pull is known."""
+    sql = "SELECT count(*) AS n FROM (SELECT row FROM judged WHERE truth <> predicted GROUP BY row HAVING count(sign) = 0)"
+    number = corpus.rows(sql)[0]["n"]
+    why = (
+        "neither the predicted class nor the label was explained"
+        if corpus.is_signed
+        else "the predicted class was not explained"
+    )
+    return [f"pull: {number:,} wrong predictions are left out because {why} there"] if number else []
+
+
+def _unpredicted(corpus: Opened) -> list[str]:
+    """A note on the texts that say nothing of shortcuts and labels."""
+    sql = "SELECT count(*) AS n FROM (SELECT row FROM judged GROUP BY row HAVING NOT bool_or(target = predicted))"
+    number = corpus.rows(sql)[0]["n"]
+    told = "shortcuts and label noise: {:,} texts are left out because their predicted class was not explained"
+    return [told.format(number)] if number else []
 
 
 def _pulling(corpus: Opened, count: int) -> Any:
@@ -94,5 +106,16 @@ def _pulling(corpus: Opened, count: int) -> Any:
     pa = arrow()
     head = [("label", pa.string()), ("predicted", pa.string()), ("texts", pa.int64()), ("word", pa.string())]
     numbers = [("count", pa.int64()), ("mean", pa.float64()), ("pull", pa.float64())]
-    note = "pull: the relevance of all occurrences of a word for the wrong class, divided by the number of texts"
-    return table_of(rows, [*head, *numbers, ("row", pa.int64()), ("example", pa.string())], [note])
+    return table_of(rows, [*head, *numbers, ("row", pa.int64()), ("example", pa.string())], [_measure(corpus)])
+
+
+def _measure(corpus: Opened) -> str:
+    """What the pull is, which depends on the class that was explained."""
+    said = "pull: the relevance of all occurrences of a word for the wrong class, divided by the number of texts"
+    turned = corpus.rows("SELECT truth, count(*) AS n FROM judged WHERE truth <> predicted AND sign = -1 GROUP BY truth")
+    for row in turned:
+        said += (
+            f"; but in the {row['n']:,} texts with the label {row['truth']}, the only class that was explained, it is the"
+            f" relevance against {row['truth']} (explain the predicted class to see what speaks for the wrong one)"
+        )
+    return said

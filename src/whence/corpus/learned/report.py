@@ -185,13 +185,15 @@ def _errors(corpus: Opened) -> dict[str, Any]:
 
 def _error_tables(corpus: Opened, found: Errors) -> dict[str, Any]:
     """The tables of errors as rows, with their notes; words are grouped by the kind of error."""
+    notes = [*notes_of(found.confusion), *notes_of(found.words)[1:], *notes_of(found.shortcuts)[1:]]
     kinds: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     for row in found.words.to_pylist():
         kinds.setdefault((row["label"], row["predicted"], row["texts"]), []).append(row)
     counts = {(row["label"], row["predicted"]): row["texts"] for row in found.confusion.to_pylist()}
     named = [name for name in corpus.classes if any(name in pair for pair in counts)]
     return {
-        "notes": notes_of(found.confusion),
+        "notes": list(dict.fromkeys(notes)),
+        "pull_note": _capital(notes_of(found.words)[0]),
         "counts": counts,
         "most": max(counts.values(), default=1),
         "classes": named[:CLASSES],
@@ -205,5 +207,8 @@ def _error_tables(corpus: Opened, found: Errors) -> dict[str, Any]:
 
 def _sentence(note: str) -> str:
     """A note without the name of its table, which stands above it on the page."""
-    said = note.partition(": ")[2]
-    return said[0].upper() + said[1:]
+    return _capital(note.partition(": ")[2])
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]

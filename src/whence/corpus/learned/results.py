@@ -32,6 +32,11 @@ def noted(table: Any, notes: Sequence[str]) -> Any:
     return table.replace_schema_metadata({NOTES: json.dumps(list(notes))})
 
 
+def with_notes(table: Any, more: Sequence[str]) -> Any:
+    """The same table with more notes after its own."""
+    return noted(table, [*notes_of(table), *more])
+
+
 def notes_of(table: Any) -> list[str]:
     """The notes of a table: what its numbers mean, and what the user should know about the corpus."""
     metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
