@@ -53,5 +53,10 @@ def test_short_texts_and_texts_without_relevance_are_told(tmp_path: Path) -> Non
     assert len(short) == 0 and notes_of(short) == ["positive: no text has 19 words or more; see --least-words"]
     zero = position(write(tmp_path / "zero", [Row(0, ["a"], [0.0])]), least_words=1)
     assert len(zero) == 0 and notes_of(zero) == ["positive: all relevance is 0"]
+    rows = random_rows(50, targets=("negative", "positive"))
+    number = sum(len(row.tokens) < 19 for row in rows) // 2
+    some = position(write(tmp_path / "some", rows, target="all"))
+    assert notes_of(some) == [f"{number} of 50 texts are left out: they have fewer than 19 words; see --least-words"]
+    assert notes_of(position(tmp_path / "some", least_words=1)) == []
     with pytest.raises(InputError, match="both must be at least 1"):
         position(tmp_path / "zero", intervals=0)

@@ -1,5 +1,6 @@
 """Where relevance lies in a text, class by class, as Fig. 4 of the paper shows it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ def positions(corpus: Opened, *, target: str | None = None, least_words: int = L
         raise InputError(f"{intervals} intervals in texts of {least_words} words or more; both must be at least 1")
     rows: list[dict[str, Any]] = []
     notes = list(corpus.notes)
-    for name in chosen_targets(corpus.classes, corpus.targets(), target):
+    targets = chosen_targets(corpus.classes, corpus.targets(), target)
+    for name in targets:
         groups, texts = _groups(corpus, name, least_words, intervals)
         if not groups.any():
             notes.append(
@@ -44,7 +46,18 @@ def positions(corpus: Opened, *, target: str | None = None, least_words: int = L
             continue
         shares, band = _shares(groups.mean(0)), mean_band(groups, _shares)
         rows += _rows(name, shares, band, texts)
-    return table_of(rows, _columns(), notes)
+    return table_of(rows, _columns(), [*notes, *(_short(corpus, targets, least_words) if rows else ())])
+
+
+def _short(corpus: Opened, targets: Sequence[str], least_words: int) -> list[str]:
+    """A note on the texts that are left out."""
+    sql = (
+        "SELECT count(DISTINCT row) AS texts, count(DISTINCT row) FILTER (len(tokens) < ?) AS short FROM texts"
+        " WHERE list_contains(?, target)"
+    )
+    (found,) = corpus.rows(sql, [least_words, list(targets)])
+    told = f"{found['short']:,} of {found['texts']:,} texts are left out: they have fewer than {least_words} words"
+    return [f"{told}; see --least-words"] if found["short"] else []
 
 
 def _shares(amounts: Numbers) -> Numbers:
