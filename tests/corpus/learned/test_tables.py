@@ -30,9 +30,15 @@ def test_columns_are_aligned_and_free_of_control_characters() -> None:
 def test_csv_and_json_hold_the_values_as_they_are() -> None:
     table = pa.table({"word": [EVIL, None], "mean": [float("nan"), 0.1], "list": [[1.0, float("inf")], []]})
     rows = list(csv.reader(io.StringIO(csv_lines(table))))
-    assert rows == [["word", "mean", "list"], [EVIL, "nan", "[1.0, inf]"], ["", "0.1", "[]"]]
+    assert rows == [["word", "mean", "list"], [EVIL, "nan", "[1.0, null]"], ["", "0.1", "[]"]]
     found = [json.loads(line) for line in json_lines(table).split("\n")[:-1]]
     assert found == [{"word": EVIL, "mean": None, "list": [1.0, None]}, {"word": None, "mean": 0.1, "list": []}]
+    maps = pa.table(
+        {"map": pa.array([[("bias", 0.5)], None], pa.map_(pa.string(), pa.float64())), "words": [["é", EVIL], None]}
+    )
+    (_, first, missing) = csv.reader(io.StringIO(csv_lines(maps)))
+    assert [json.loads(cell) for cell in first] == [{"bias": 0.5}, ["é", EVIL]] and missing == ["", ""]
+    assert json.loads(json_lines(maps).split("\n")[0]) == {"map": {"bias": 0.5}, "words": ["é", EVIL]}
     assert json.loads(json_lines(table, name="words").split("\n")[0])["table"] == "words"
 
 

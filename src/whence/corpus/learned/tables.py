@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 
 from rich.cells import cell_len
 
+from whence.corpus.layout import arrow
 from whence.render.colour import one_line
 
 LONGEST = 72  # characters of a cell in a table for people
@@ -79,25 +80,38 @@ def _cell(value: object, decimals: int) -> str:
 
 
 def csv_lines(table: Any, *, head: bool = True) -> str:
-    """The table as CSV."""
+    """The table as CSV; lists and maps are JSON."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     if head:
         writer.writerow(table.schema.names)
-    writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    writer.writerows(zip(*([_csv_cell(value) for value in _values(column)] for column in table.columns), strict=True))
     return stream.getvalue()
+
+
+def _csv_cell(value: object) -> object:
+    """A list, map or struct as JSON; the rest as it is."""
+    return _json(cast(object, value)) if isinstance(value, (list, dict)) else value
+
+
+def _values(column: Any) -> list[Any]:
+    """The values of a column; Arrow gives a map as a list of pairs."""
+    values = column.to_pylist()
+    if arrow().types.is_map(column.type):
+        return [None if value is None else dict(value) for value in values]
+    return values
 
 
 def json_lines(table: Any, *, name: str = "") -> str:
     """The table as JSON Lines, one object a row; `name` says which of several tables a row is from."""
     first = {"table": name} if name else {}
     names = table.schema.names
-    rows: Iterable[tuple[object, ...]] = zip(*(column.to_pylist() for column in table.columns), strict=True)
-    return "".join(
-        json.dumps(first | {key: _plain(value) for key, value in zip(names, row, strict=True)}, ensure_ascii=False, default=str)
-        + "\n"
-        for row in rows
-    )
+    rows: Iterable[tuple[object, ...]] = zip(*map(_values, table.columns), strict=True)
+    return "".join(f"{_json(first | dict(zip(names, row, strict=True)))}\n" for row in rows)
+
+
+def _json(value: object) -> str:
+    return json.dumps(_plain(value), ensure_ascii=False, default=str)
 
 
 def _plain(value: object) -> object:
