@@ -55,7 +55,9 @@ def test_every_side_is_the_best_of_all_texts(tmp_path: Path) -> None:
 
 def test_a_word_that_does_not_occur_is_told(tmp_path: Path) -> None:
     out = write(tmp_path, ROWS)
-    assert notes_of(examples(out, "bad"))[0].startswith("'bad' does not occur")
+    told = "'Film' does not occur; words are compared as they are written, unless --ignore-case is given"
+    assert notes_of(examples(out, "Film")) == [told]
+    assert notes_of(examples(out, "Film", ignore_case=True)) == ["'Film' does not occur"]
     for wrong in ("", "a b c d e"):
         with pytest.raises(InputError, match="is no word; give one, or a phrase of up to 4"):
             examples(out, wrong)

@@ -44,7 +44,8 @@ def examples_of(corpus: Opened, word: str, *, target: str | None = None, count: 
         row |= {"relevances": text["relevance"]} | {key: text[key] for key in text if key not in ("row", "target", "relevance")}
     notes = list(corpus.notes)
     if not rows and not notes:
-        notes.append(f"{word!r} does not occur; words are compared as they are written, unless case is ignored")
+        written = "" if ignore_case else "; words are compared as they are written, unless --ignore-case is given"
+        notes.append(f"{word!r} does not occur{written}")
     return table_of(rows, _columns(), notes)
 
 
