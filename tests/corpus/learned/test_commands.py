@@ -82,7 +82,8 @@ def test_position_examples_and_errors_are_printed(out: Path, tmp_path: Path) -> 
 
 
 def test_corpora_are_compared(out: Path, tmp_path: Path) -> None:
-    other = write(tmp_path / "other", random_rows(60, longest=40, targets=("predicted",)), labels=True)
+    rows = [row._replace(relevance=row.relevance[::-1]) for row in random_rows(60, longest=40, targets=("predicted",))]
+    other = write(tmp_path / "other", rows, labels=True)
     table, notes = run("compare", str(out), str(other), "--count", "2")
     assert "words whose relevance differs" in table and "rank correlation" in table and "60 rows are in both" in notes
     assert run("compare", str(out), str(other), "--format", "csv", "--show", "texts")[0].startswith("row,target,correlation")

@@ -136,3 +136,22 @@ def test_a_call_that_compares_nothing_is_refused(tmp_path: Path) -> None:
 )
 def test_ranks_correlate(one: Any, other: Any, expected: float | None) -> None:
     assert rank_correlation(np.array(one), np.array(other)) == expected
+
+
+def test_what_does_not_differ_is_not_listed(tmp_path: Path) -> None:
+    rows = random_rows(60, seed=6)
+    a = write(tmp_path / "a", rows)
+    same = compare(a, a)
+    assert len(same.words) == 0 and len(same.texts) == 0
+    assert notes_of(same.words) == [
+        "no word differs: all 10 words that were compared have the same mean relevance on both sides"
+    ]
+    assert notes_of(same.texts) == ["no text differs: both sides order the words of every text alike"]
+    long = next(n for n, row in enumerate(rows) if row.tokens.count("good") == 1 and len(row.tokens) >= 5)
+    place = rows[long].tokens.index("good")
+    relevance = [9.0 if n == place else value for n, value in enumerate(rows[long].relevance)]
+    other = [row._replace(relevance=relevance) if n == long else row for n, row in enumerate(rows)]
+    found = compare(a, write(tmp_path / "b", other))
+    assert [row["word"] for row in found.words.to_pylist()] == ["good"]
+    assert [row["row"] for row in found.texts.to_pylist()] == [rows[long].row]
+    assert "10 words were compared" in notes_of(found.words)[1] and notes_of(found.texts) == []

@@ -127,11 +127,16 @@ def _words(corpus: Opened, targets: list[str], count: int, least_count: int, ign
     rows.sort(
         key=lambda row: (targets.index(row["target"]), -max(row["low"], -row["high"], 0), -abs(row["difference"]), row["word"])
     )
-    notes = [*corpus.notes, PAIRED if is_paired else APART]
+    number = rows[0]["compared"] if rows else 0
+    rows = [row for row in rows if row["difference"]]  # words that do not differ come last
     if rows:
-        notes.append(f"{rows[0]['compared']:,} words were compared; about one in twenty would lie apart by chance")
+        told = [PAIRED if is_paired else APART]
+        told.append(f"{number:,} words were compared; about one in twenty would lie apart by chance")
+    elif number:
+        told = [f"no word differs: all {number:,} words that were compared have the same mean relevance on both sides"]
     else:
-        notes.append(f"no word occurs {least_count} times or more on both sides; see --least-count")
+        told = [f"no word occurs {least_count} times or more on both sides; see --least-count"]
+    notes = [*corpus.notes, *told]
     pa = arrow()
     counts = [(name, pa.int64()) for name in ("count_a", "count_b")]
     numbers = [(name, pa.float64()) for name in ("mean_a", "mean_b", "difference", "low", "high")]
@@ -218,8 +223,10 @@ class _Alike(NamedTuple):
 
 
 def _texts(corpus: Opened, targets: list[str], count: int) -> Any:
-    """The texts for which both sides order the words most differently."""
+    """The texts for which both sides order the words most differently; none that both order alike."""
     worst = nsmallest(count, _correlations(corpus, targets)) if count else []
+    notes = ["no text differs: both sides order the words of every text alike"] if worst and worst[0].correlation == 1 else []
+    worst = [each for each in worst if each.correlation < 1]
     rows: list[dict[str, Any]] = []
     for each in worst:
         (found,) = corpus.rows("SELECT * FROM pairs WHERE row = ? AND target = ? LIMIT 1", [each.row, each.target])
@@ -232,7 +239,8 @@ def _texts(corpus: Opened, targets: list[str], count: int) -> Any:
         ("tokens", pa.list_(pa.string())),
     ]
     lists = [(f"relevance_{side}", pa.list_(pa.float32())) for side in "ab"]
-    return table_of(rows, [("row", pa.int64()), ("target", pa.string()), ("correlation", pa.float64()), *names, *lists])
+    head = [("row", pa.int64()), ("target", pa.string()), ("correlation", pa.float64())]
+    return table_of(rows, [*head, *names, *lists], notes)
 
 
 def _correlations(corpus: Opened, targets: list[str]) -> Iterator[_Alike]:
