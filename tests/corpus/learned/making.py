@@ -26,6 +26,7 @@ class Row(NamedTuple):
     scores: Sequence[float] = (0.0, 1.0)
     label: str | None = None
     text: str | None = None
+    id: str | None = None
 
 
 def write(
@@ -39,6 +40,7 @@ def write(
     target: str = "predicted",
     reasons: Mapping[str, int] | None = None,
     parts: int = 2,
+    source: Mapping[str, object] | None = None,
 ) -> Path:
     """Write a corpus, split into parts."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +67,7 @@ def write(
         "explained": len({each.row for each in rows}),
         "rejected": len(rejected),
         "reasons": dict(reasons),
-        "input": {},
+        "input": source or {},
         "parts": told,
     }
     (folder / MANIFEST).write_text(json.dumps(manifest))
@@ -76,7 +78,7 @@ def _plain(row: Row, labels: bool) -> dict[str, Any]:
     text = " ".join(row.tokens) if row.text is None else row.text
     found = {
         "row": row.row,
-        "id": None,
+        "id": row.id,
         "text": text,
         "tokens": list(row.tokens),
         "relevance": list(row.relevance),

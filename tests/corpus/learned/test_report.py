@@ -45,7 +45,9 @@ def test_the_page_says_what_the_functions_say(tmp_path: Path) -> None:
     content = made.read_text(encoding="utf-8")
     require_harmless(content)
     for row in words(out, count=4).to_pylist():
-        assert re.search(rf'<td class="w"[^>]*>{row["word"]}</td>.*?{re.escape(format(row[row["end"]], "+.3f"))}', content)
+        assert re.search(
+            rf'<td class="w"[^>]*>{row["word"]}</td>.*?{re.escape(format(row[row["end"]], "+.3f").replace("-", "−"))}', content
+        )
     for expected in (
         "200</b><span>texts explained",
         "no words",
@@ -55,6 +57,29 @@ def test_the_page_says_what_the_functions_say(tmp_path: Path) -> None:
     ):
         assert expected in content
     assert content.count("<polyline") == 2 and "of 200 predictions are right" in content
+
+
+def test_the_page_names_its_source_and_every_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        row._replace(id=f"review {row.row}" if row.row % 2 else None)
+        for row in random_rows(200, longest=40, targets=("predicted",))
+    ]
+    files = {"files": [{"name": f"{name}.csv"} for name in "abcde"]}
+    out = write(tmp_path / "explained", rows, labels=True, source=files)
+    monkeypatch.chdir(tmp_path)
+    content, _ = page("explained")
+    assert ">Corpus: explained; input: a.csv, b.csv, c.csv and 2 more files<" in content
+    examples = content.partition('<h2 id="examples">')[2].partition('<h2 id="errors">')[0]
+    told = re.findall(r'<div class="small">row (\d+)(?:, id review (\d+))?: predicted (\w+), score', examples)
+    assert len(told) == 6 and all(rows[int(row)].predicted == predicted for row, _, predicted in told)
+    assert all((row == number) if int(row) % 2 else not number for row, number, _ in told)
+    first = words(out, count=1).to_pylist()[0]
+    identity = f", id review {first['row']}" if first["row"] % 2 else ""
+    assert f'title="row {first["row"]}{identity}: ' in content
+    assert not re.search(r">[^<]*-\d", re.sub(r"<style>.*?</style>", "", content, flags=re.DOTALL))
+    monkeypatch.chdir(out)
+    assert ">Corpus: explained; input: a.csv" in page(".")[0]
+    assert "; input: standard input<" in page(write(tmp_path / "piped", rows, source={"standard input": "csv"}))[0]
 
 
 def test_real_explanations_make_a_page(tmp_path: Path) -> None:

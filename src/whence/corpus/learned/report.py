@@ -1,6 +1,6 @@
 """report.html: what a model has learned from a corpus, on one self-contained page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from whence.corpus.learned.opening import Opened, opened
 from whence.corpus.learned.position import LEAST_WORDS, positions
 from whence.corpus.learned.results import notes_of
 from whence.corpus.learned.words import COUNT, ranked
+from whence.corpus.sources import is_address, shown
 from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.models.files import write_whole
@@ -20,6 +21,7 @@ from whence.render import html
 from whence.render.colour import AGAINST, FOR, visible
 from whence.render.labels import method_label
 
+NAMED = 3  # files of the input that are named
 CLASSES = 12  # of a model with more, those explained most often are shown
 EMPTY = {"text": "", "tokens": (), "relevance": (), "scores": (), "score": 0.0, "predicted": "", "target": ""}
 LONG = 60  # words of a text that is still shown as an example
@@ -38,7 +40,27 @@ def report(out: str | Path, output: str | Path = "report.html", *, count: int = 
 def page(out: str | Path, *, count: int = COUNT) -> tuple[str, tuple[str, ...]]:
     """The page, and notes on the corpus."""
     with opened(out) as corpus:
-        return _rendered(_content(corpus, count)), corpus.notes
+        return _rendered({"place": _place(out), **_content(corpus, count)}), corpus.notes
+
+
+def _place(out: str | Path) -> str:
+    """The folder of the corpus as the user calls it."""
+    return shown(str(out)) if is_address(str(out)) or Path(out).name.strip(".") else Path(out).resolve().name
+
+
+def _source(manifest: Mapping[str, Any]) -> str:
+    """The files from which the corpus was made; of many, the first ones."""
+    given: Mapping[str, Any] = manifest.get("input") or {}
+    if "standard input" in given:
+        return "standard input"
+    names = [str(file["name"]) for file in given.get("files") or ()]
+    more = f" and {len(names) - NAMED:,} more files" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def signed(value: float, decimals: int) -> str:
+    """A number with its sign, as print writes it."""
+    return f"{value:+.{decimals}f}".replace("-", "−")
 
 
 def _rendered(content: dict[str, Any]) -> str:
@@ -48,16 +70,16 @@ def _rendered(content: dict[str, Any]) -> str:
     except ModuleNotFoundError:
         raise InputError("the report needs jinja2; run: pip install 'whence[corpus]'") from None
 
-    def shown(thing: object) -> object:
+    def harmless(thing: object) -> object:
         return visible(thing) if isinstance(thing, str) and not isinstance(thing, Markup) else thing
 
     template = (resources("whence.corpus.learned") / "report.jinja").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, finalize=shown, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(autoescape=True, finalize=harmless, trim_blocks=True, lstrip_blocks=True)
 
     def heatmap(text: Explanation) -> Markup:
         return Markup(html._heatmap(text))
 
-    return environment.from_string(template).render(heatmap=heatmap, **content)
+    return environment.from_string(template).render(heatmap=heatmap, signed=signed, **content)
 
 
 class Bar(NamedTuple):
@@ -82,8 +104,12 @@ def _content(corpus: Opened, count: int) -> dict[str, Any]:
     """Everything that the page shows."""
     targets = _targets(corpus)
     mixed: list[dict[str, Any]] = mixed_words(corpus, count=count).to_pylist() if corpus.is_signed else []
-    examples = _examples(corpus, targets)
+    mixed = [row for row in mixed if row["target"] in targets]
+    rankings, examples = _rankings(corpus, targets, count), _examples(corpus, targets)
+    errors = _errors(corpus) if corpus.has_labels else None
     return {
+        "source": _source(corpus.manifest),
+        "places": _places(corpus, _shown_rows(rankings, mixed, examples, errors or {})),
         "manifest": corpus.manifest,
         "notes": corpus.notes,
         "is_signed": corpus.is_signed,
@@ -92,17 +118,35 @@ def _content(corpus: Opened, count: int) -> dict[str, Any]:
         "rejects": corpus.rows("SELECT reason, count(*) AS n FROM rejects GROUP BY reason ORDER BY n DESC, reason LIMIT 20"),
         "method": method_label(explanation_of(EMPTY, corpus.manifest)),
         "balance": _balance(corpus),
-        "rankings": _rankings(corpus, targets, count),
+        "rankings": rankings,
         "hidden": len(corpus.targets()) - len(targets),
-        "mixed": [row for row in mixed if row["target"] in targets],
+        "mixed": mixed,
         "curves": _curves(corpus, targets),
         "least_words": LEAST_WORDS,
         "examples": examples,
-        "errors": _errors(corpus) if corpus.has_labels else None,
+        "errors": errors,
         "red": FOR,
         "blue": AGAINST,
         "style": html.STYLE,
     }
+
+
+def _shown_rows(
+    rankings: Sequence[Ranking], mixed: Sequence[Mapping[str, Any]], examples: "Examples", errors: Mapping[str, Any]
+) -> Iterable[int]:
+    """The rows of all texts of which the page shows something."""
+    words = [row for ranking in rankings for row in (*ranking.most, *ranking.least)]
+    pulling = [row for _, rows in errors.get("kinds", ()) for row in rows]
+    yield from (row["row"] for row in (*words, *pulling, *errors.get("label_noise", ())))
+    yield from (row[side] for row in mixed for side in ("row_for", "row_against"))
+    yield from (row for _, texts in examples for row, _ in texts)
+
+
+def _places(corpus: Opened, rows: Iterable[int]) -> dict[int, str]:
+    """How the page calls these texts: by their row, and by their id if they have one."""
+    found = corpus.rows("SELECT DISTINCT row, id FROM texts WHERE list_contains(?, row)", [sorted(set(rows))])
+    ids = {row["row"]: "" if row["id"] is None else f", id {row['id']}" for row in found}
+    return {row: f"row {row}{ids[row]}" for row in ids}
 
 
 def _targets(corpus: Opened) -> list[str]:
@@ -163,15 +207,18 @@ def _curves(corpus: Opened, targets: Sequence[str]) -> list[Curve]:
     return made
 
 
-def _examples(corpus: Opened, targets: Sequence[str]) -> list[tuple[str, list[Explanation]]]:
+Examples = list[tuple[str, list[tuple[int, Explanation]]]]
+
+
+def _examples(corpus: Opened, targets: Sequence[str]) -> Examples:
     """For every class the texts of moderate length with the highest and the lowest explained score."""
-    made: list[tuple[str, list[Explanation]]] = []
+    made: Examples = []
     for target in targets:
         sql = f"SELECT {', '.join(COLUMNS)} FROM texts WHERE target = ? AND len(tokens) BETWEEN 1 AND {LONG}"
         ends = [corpus.rows(f"{sql} ORDER BY score {order}, row LIMIT {n}", [target]) for order, n in (("DESC", 2), ("ASC", 1))]
         rows = {row["row"]: row for row in [*ends[0], *ends[1]]}
         if rows:
-            made.append((target, [explanation_of(row, corpus.manifest) for row in rows.values()]))
+            made.append((target, [(number, explanation_of(row, corpus.manifest)) for number, row in rows.items()]))
     return made
 
 
