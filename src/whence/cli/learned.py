@@ -237,18 +237,22 @@ def errors(
 
 def report(
     out: Out,
-    output: Annotated[Path, typer.Option(help="The file of the page.")] = Path("report.html"),
+    output: Annotated[
+        Path | None,
+        typer.Option(help="The file of the page, which is replaced; by default report.html, if it is not there yet."),
+    ] = None,
     count: Count = 10,
 ) -> None:
     """Write a page about all of it."""
     from whence.cli.streams import write_file
-    from whence.corpus.learned.report import page
+    from whence.corpus.learned.report import file_of, page
 
-    require_place(output)
+    place = file_of(output)
+    require_place(place)
     content, notes = page(out, count=count)
     _tell(notes)
-    write_file(output, content.encode("utf-8", errors="replace"))
-    print(output)
+    write_file(place, content.encode("utf-8", errors="replace"))
+    print(place)
 
 
 def query(

@@ -109,9 +109,13 @@ def test_a_query_is_answered_in_all_formats(out: Path, tmp_path: Path) -> None:
     assert len(run("query", str(out), "SELECT * FROM range(5000)", "--format", "csv")[0].splitlines()) == 5001
 
 
-def test_a_report_is_written(out: Path, tmp_path: Path) -> None:
+def test_a_report_is_written(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("report", str(out), "--output", str(tmp_path / "r.html"))[0] == f"{tmp_path / 'r.html'}\n"
     assert "<!DOCTYPE html>" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert run("report", str(out))[0] == "report.html\n"
+    with pytest.raises(InputError, match=r"^report\.html is there already"):
+        run("report", str(out))
     with pytest.raises(InputError, match="is not a folder; make it first"):
         run("report", str(out), "--output", str(tmp_path / "no" / "r.html"))
 

@@ -11,6 +11,7 @@ from tests.corpus.learned.making import Row, random_rows, rows_of, write
 from tests.web.browser import browsing, visiting
 from whence.corpus.learned.report import page, report
 from whence.corpus.learned.words import words
+from whence.errors import InputError
 
 EVIL = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }}", "a\0b", "\u202eabc", "שלום", "\x1b[31m"]
 
@@ -80,6 +81,18 @@ def test_the_page_names_its_source_and_every_text(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(out)
     assert ">Corpus: explained; input: a.csv" in page(".")[0]
     assert "; input: standard input<" in page(write(tmp_path / "piped", rows, source={"standard input": "csv"}))[0]
+
+
+def test_a_file_is_replaced_only_if_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = write(tmp_path / "explained", random_rows(5))
+    monkeypatch.chdir(tmp_path)
+    assert report(out) == Path("report.html")
+    Path("report.html").write_text("another")
+    with pytest.raises(InputError, match=r"^report\.html is there already; name the file of this report \(--output\)"):
+        report(out)
+    assert Path("report.html").read_text() == "another"
+    report(out, "report.html")
+    assert "<!DOCTYPE html>" in Path("report.html").read_text(encoding="utf-8")
 
 
 def test_real_explanations_make_a_page(tmp_path: Path) -> None:

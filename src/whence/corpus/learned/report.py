@@ -21,20 +21,32 @@ from whence.render import html
 from whence.render.colour import AGAINST, FOR, visible
 from whence.render.labels import method_label
 
+REPORT = Path("report.html")
 NAMED = 3  # files of the input that are named
 CLASSES = 12  # of a model with more, those explained most often are shown
 EMPTY = {"text": "", "tokens": (), "relevance": (), "scores": (), "score": 0.0, "predicted": "", "target": ""}
 LONG = 60  # words of a text that is still shown as an example
 
 
-def report(out: str | Path, output: str | Path = "report.html", *, count: int = COUNT) -> Path:
+def report(out: str | Path, output: str | Path | None = None, *, count: int = COUNT) -> Path:
     """Write a self-contained page about an explained corpus: its words, where relevance lies, examples, errors.
 
-    `count` words are listed at either end of every class.
+    `output` is replaced if it is there. Without it the file is report.html, which must not be there yet. `count` words are
+    listed at either end of every class.
     """
+    place = file_of(output)
     content, _ = page(out, count=count)
-    write_whole(Path(output), content.encode("utf-8", errors="replace"))
-    return Path(output)
+    write_whole(place, content.encode("utf-8", errors="replace"))
+    return place
+
+
+def file_of(output: str | Path | None) -> Path:
+    """The file of the page. One that is there is only replaced if it is named: other commands write a report.html too."""
+    if output is None and REPORT.exists():
+        raise InputError(
+            f"{REPORT} is there already; name the file of this report (--output), which is replaced if it is there"
+        )
+    return REPORT if output is None else Path(output)
 
 
 def page(out: str | Path, *, count: int = COUNT) -> tuple[str, tuple[str, ...]]:
