@@ -206,8 +206,7 @@ def compare(
     headings = {"words": "words whose relevance differs", "predictions": "predictions", "texts": ""}
     tables = {name: table for name, table in found._asdict().items() if show in (name, Compared.all)}
     is_drawn = format == TableFormat.table and "texts" in tables
-    drawn = {name: table for name, table in tables.items() if not (is_drawn and name == "texts")}
-    _show_several(drawn, headings, format, output, more=texts if is_drawn else ())
+    _show_several(tables, headings, format, output, drawn={"texts": texts} if is_drawn else {})
 
 
 def errors(
@@ -355,9 +354,9 @@ def _show_several(
     format: TableFormat,
     output: Path | None,
     *,
-    more: "Sequence[Shown]" = (),
+    drawn: "Mapping[str, Sequence[Shown]] | None" = None,
 ) -> None:
-    """Write several tables under headings, and texts with coloured words after them."""
+    """Write several tables under headings; those in `drawn` as texts with coloured words, after the others."""
     from whence.corpus.learned.heatmaps import plain, print_on
     from whence.corpus.learned.results import notes_of
     from whence.corpus.learned.tables import Section, aligned, csv_lines, json_lines
@@ -369,7 +368,9 @@ def _show_several(
     if format == TableFormat.json:
         put(_safe("".join(json_lines(table, name=name) for name, table in tables.items()), output), output)
         return
-    sections = [Section(headings[name], table) for name, table in tables.items()]
+    drawn = drawn or {}
+    more = [text for texts in drawn.values() for text in texts]
+    sections = [Section(headings[name], table) for name, table in tables.items() if name not in drawn]
     if output is None:
         from rich.console import Console
 

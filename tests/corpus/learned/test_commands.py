@@ -153,3 +153,13 @@ def test_a_terminal_gets_no_control_characters_of_tokens(out: Path, format: str)
 def test_every_table_of_errors_tells_once_what_is_left_out(tmp_path: Path, show: str) -> None:
     folder = write(tmp_path, [Row(0, ["a"], [1.0], label="great"), Row(1, ["a"], [1.0], label="0")], labels=True)
     assert run("errors", str(folder), "--show", show)[1].count("1 texts are left out because their label is no class") == 1
+
+
+@pytest.mark.parametrize(
+    ("show", "told"), [("words", "no word differs"), ("predictions", "differ in 0"), ("texts", "no text differs")]
+)
+def test_every_table_of_a_comparison_has_its_notes(tmp_path: Path, show: str, told: str) -> None:
+    folder = write(tmp_path, random_rows(60), complete=False)
+    notes = run("compare", str(folder), str(folder), "--show", show)[1]
+    assert told in notes and notes.count("is not complete") == 1
+    assert told in run("compare", str(folder), str(folder))[1]

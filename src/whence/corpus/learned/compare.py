@@ -13,7 +13,7 @@ from whence.corpus.learned.classes import chosen_targets
 from whence.corpus.learned.heatmaps import explanation_of
 from whence.corpus.learned.opening import Opened, opened
 from whence.corpus.learned.query import require_select
-from whence.corpus.learned.results import table_of
+from whence.corpus.learned.results import table_of, with_notes
 from whence.corpus.learned.words import COUNT, OFTEN
 from whence.errors import InputError
 from whence.explanation import Explanation
@@ -92,10 +92,15 @@ def compared(
     targets = chosen_targets(corpus.classes, corpus.targets(), target)
     if corpus.other is None:
         words = _words(corpus, targets, count, least_count, ignore_case, is_paired=False)
-        return Comparison(words, _balances(corpus), _texts(corpus, targets, 0))
+        return _noted(corpus, Comparison(words, _balances(corpus), _texts(corpus, targets, 0)))
     is_paired = corpus.rows("SELECT count(*) AS n FROM pairs")[0]["n"] > 0
     words = _words(corpus, targets, count, least_count, ignore_case, is_paired=is_paired)
-    return Comparison(words, _predictions(corpus), _texts(corpus, targets, count))
+    return _noted(corpus, Comparison(words, _predictions(corpus), _texts(corpus, targets, count)))
+
+
+def _noted(corpus: Opened, found: Comparison) -> Comparison:
+    """Every table with the notes on the corpora, since each may be shown alone."""
+    return Comparison(*(with_notes(table, corpus.notes) for table in found))
 
 
 def _add_sides(corpus: Opened, slice_a: str, slice_b: str) -> None:
@@ -136,11 +141,10 @@ def _words(corpus: Opened, targets: list[str], count: int, least_count: int, ign
         told = [f"no word differs: all {number:,} words that were compared have the same mean relevance on both sides"]
     else:
         told = [f"no word occurs {least_count} times or more on both sides; see --least-count"]
-    notes = [*corpus.notes, *told]
     pa = arrow()
     counts = [(name, pa.int64()) for name in ("count_a", "count_b")]
     numbers = [(name, pa.float64()) for name in ("mean_a", "mean_b", "difference", "low", "high")]
-    return table_of(rows, [("target", pa.string()), ("word", pa.string()), *counts, *numbers], notes)
+    return table_of(rows, [("target", pa.string()), ("word", pa.string()), *counts, *numbers], told)
 
 
 def _paired(ignore_case: bool) -> str:
