@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from whence.cli.streams import note, put, require_place
-from whence.errors import InputError
+from whence.errors import InputError, WhenceError
 
 if TYPE_CHECKING:
     from whence.corpus.learned.heatmaps import Shown
@@ -264,9 +264,14 @@ def query(
     from whence.corpus.learned.query import streamed
 
     _require_place(output)
-    with streamed(out, sql) as answer:
-        _tell(answer.notes)
-        _stream(answer, format, output)
+    try:
+        with streamed(out, sql) as answer:
+            _tell(answer.notes)
+            _stream(answer, format, output)
+    except (OverflowError, ValueError, TypeError, NotImplementedError) as error:
+        if isinstance(error, (WhenceError, OSError)):
+            raise
+        raise InputError(f"the question or its answer holds what cannot be shown: {error}; cast it to VARCHAR") from None
 
 
 MOST = 1000  # rows of an answer that are aligned in a table

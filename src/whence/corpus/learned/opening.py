@@ -4,6 +4,7 @@ Everything in this room reads a corpus through `opened`. The database lives in m
 needs them, and can reach no other file.
 """
 
+import hashlib
 import json
 import shutil
 import tempfile
@@ -189,13 +190,20 @@ class Folder:
         """The views of this corpus in a schema of the database."""
         texts = self._source(connection, schema, "texts", self.parts, text_schema(label=False))
         rejects = self._source(connection, schema, "rejects", self.rejects, rejects_schema())
-        connection.execute(f"CREATE VIEW {schema}.texts AS SELECT * FROM {texts}")
+        connection.execute(f"CREATE VIEW {schema}.texts AS {self._texts(texts)}")
         connection.execute(f"CREATE VIEW {schema}.rejects AS SELECT * FROM {rejects}")
         if "tokens" in self.columns:
             connection.execute(
                 f"CREATE VIEW {schema}.tokens AS SELECT row, unnest(range(len(tokens))) AS position, unnest(tokens) AS token,"
                 f" unnest(relevance) AS relevance, target, predicted FROM {schema}.texts"
             )
+
+    def _texts(self, source: str) -> str:
+        """A row for every text. If texts were split, every sentence is one: `row` counts them, `document` is the input's row."""
+        if "sentence" not in self.columns:
+            return f"SELECT * FROM {source}"
+        number = "CAST(dense_rank() OVER (ORDER BY row, sentence) - 1 AS BIGINT) AS row"
+        return f"SELECT * REPLACE ({number}), row AS document FROM {source}"
 
     def _source(self, connection: Any, schema: str, name: str, files: Sequence[Path], empty: Any) -> str:
         """Where the rows of a view come from: files, or an empty table if there are none."""
@@ -239,9 +247,20 @@ def _folder(place: Path) -> Folder:
             raise DataError(f"{place} lacks {name}, which its {MANIFEST} names; {AGAIN}")
     parts = tuple(here[name] for name in sorted(names))
     rejected = (here[REJECTS],) if REJECTS in here else ()  # it is written when all parts are done
+    _require_unchanged(place, manifest, here)
     known = [_footer(path) for path in (*parts, *rejected)][: len(parts)]
     columns = frozenset(known[0][0]) if known else frozenset(text_schema(label=False).names)
     return Folder(place, manifest, parts, rejected, columns, sum(rows for _, rows in known))
+
+
+def _require_unchanged(place: Path, manifest: Mapping[str, Any], here: Mapping[str, Path]) -> None:
+    """Refuse a part of which any byte is not as it was written: the database would read a wrong number without a word."""
+    for part in manifest["parts"]:
+        wanted = part.get("sha256")
+        if wanted and part["file"] in here:
+            with here[part["file"]].open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != wanted:
+                    raise DataError(f"{place / part['file']} is damaged (it is not as it was written); {AGAIN}")
 
 
 def _footer(path: Path) -> tuple[list[str], int]:
@@ -264,7 +283,7 @@ def _manifest(place: Path) -> Mapping[str, Any]:
         version, _, _ = found["format"], found["model"]["hash"], [part["file"] for part in found["parts"]]
     except FileNotFoundError:
         raise DataError(f"{place} is no explained corpus: it has no {MANIFEST}; make one with whence corpus explain") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{path} is damaged ({type(error).__name__}: {error}); {AGAIN}") from None
     if version != FORMAT:
         raise DataError(f"{path} has format {version}; this version of whence reads format {FORMAT}")

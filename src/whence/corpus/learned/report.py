@@ -13,7 +13,7 @@ from whence.corpus.learned.opening import Opened, opened
 from whence.corpus.learned.position import LEAST_WORDS, positions
 from whence.corpus.learned.results import notes_of
 from whence.corpus.learned.words import COUNT, ranked
-from whence.corpus.sources import is_address, shown
+from whence.corpus.places import is_address, shown
 from whence.errors import InputError
 from whence.explanation import Explanation
 from whence.models.files import write_whole
