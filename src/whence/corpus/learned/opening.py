@@ -199,7 +199,7 @@ class Folder:
             )
 
     def _texts(self, source: str) -> str:
-        """A row for every text. If texts were split, every sentence is one: `row` counts them, `document` is the input's row."""
+        """A row for every text; if texts were split, for every sentence: `row` counts them, `document` is the input's row."""
         if "sentence" not in self.columns:
             return f"SELECT * FROM {source}"
         number = "CAST(dense_rank() OVER (ORDER BY row, sentence) - 1 AS BIGINT) AS row"
