@@ -31,9 +31,9 @@ def opened(page: Page, name: str, text: str | bytes) -> None:
 
 
 def explained(page: Page) -> None:
-    """Wait until every text is answered."""
+    """Wait until every text is answered; the table is there from the first answer on."""
+    expect(page.locator("#corpus-table")).to_be_visible(timeout=60_000)
     expect(page.locator(".corpus-progress")).to_be_hidden(timeout=60_000)
-    expect(page.locator("#corpus-table")).to_be_visible()
 
 
 def run(page: Page, name: str, text: str | bytes) -> None:
