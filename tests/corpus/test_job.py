@@ -509,3 +509,19 @@ def test_the_manifest_is_written_now_and_then(
 
     run(pipeline, corpus, tmp_path / "out", progress=watch)
     assert seen[-1] == 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts a process's threads in /proc")
+def test_parts_are_read_without_threads(tmp_path: Path) -> None:
+    """Threads of Arrow's that still run when Python ends abort the process."""
+    program = """
+import os, sys
+import pyarrow, pyarrow.parquet
+from whence.corpus.layout import read_table
+pyarrow.parquet.write_table(pyarrow.table({"row": [1, 2]}), sys.argv[1])
+before = len(os.listdir("/proc/self/task"))
+read_table(sys.argv[1])
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "part.parquet")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "0\n"

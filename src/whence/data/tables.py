@@ -89,10 +89,10 @@ def _parquet(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, tuple[An
         raise DataError("Parquet files need pyarrow; run: pip install 'whence[corpus]'") from None
     arrow, reader = cast(Any, pyarrow), cast(Any, parquet)
     try:
-        file: Any = reader.ParquetFile(path)
+        file: Any = reader.ParquetFile(path, pre_buffer=False)
         _require(path, list(file.schema_arrow.names), columns)
         number = 0
-        for batch in file.iter_batches(columns=list(columns)):
+        for batch in file.iter_batches(columns=list(columns), use_threads=False):
             own = [cast(list[Any], batch.column(column).to_pylist()) for column in columns]
             for row in zip(*own, strict=True):
                 number += 1
