@@ -12,7 +12,9 @@ import pytest
 from tests.corpus.killing import command, run_with_kills, workers
 from tests.corpus.outputs import accounted, everything, parts
 from tests.corpus.test_job import write_corpus
+from whence.corpus import local
 from whence.corpus._explain import explain
+from whence.corpus.parts import Part
 from whence.models.pipeline import Pipeline
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
@@ -119,3 +121,21 @@ def test_workers_that_always_die_end_the_job(corpus: Path, tmp_path: Path) -> No
     assert found.returncode == 1
     assert "5 processes ended one after the other without finishing a part" in found.stderr
     assert len(found.stderr.splitlines()) == 1
+
+
+def test_processes_start_at_once(corpus: Path, pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process listens only when it has started, which takes seconds: none may wait for another one."""
+    events = list[str]()
+
+    class Watched(local._Worker):
+        def __init__(self, work: bytes) -> None:
+            events.append("start")
+            super().__init__(work)
+
+        def give(self, part: Part) -> None:
+            events.append("give")
+            super().give(part)
+
+    monkeypatch.setattr(local, "_Worker", Watched)
+    explain(pipeline, corpus, tmp_path / "out", id="id", workers=3, part_rows=500)
+    assert events == ["start"] * 3 + ["give"] * 3

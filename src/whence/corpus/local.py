@@ -35,7 +35,7 @@ def work_here(work: Work, parts: Iterable[Part]) -> Generator[Written]:
 
 
 def work_in_processes(work: Work, parts: Iterable[Part], workers: int) -> Generator[Written]:
-    """Do all parts in several processes, as they come; the finished ones come in any order. Only one part waits at a time."""
+    """Do all parts in several processes, as they come; the finished ones come in any order. One more part waits."""
     sent = _sendable(work)
     ahead = iter(parts)
     upcoming = next(ahead, None)
@@ -44,11 +44,14 @@ def work_in_processes(work: Work, parts: Iterable[Part], workers: int) -> Genera
     deaths = 0
     try:
         while upcoming is not None or busy:
+            given = list[tuple[_Worker, Part]]()
             while upcoming is not None and (idle or len(busy) < workers):
                 worker = idle.pop() if idle else _Worker(sent)
                 busy[worker.connection] = worker
-                worker.give(upcoming)
+                given.append((worker, upcoming))
                 upcoming = next(ahead, None)
+            for worker, part in given:  # only now: a new process takes seconds until it listens, and all start at once
+                worker.give(part)
             for connection in wait(list(busy)):
                 worker = busy.pop(connection)  # pyright: ignore[reportArgumentType] - only connections were waited for
                 part, found = worker.answer()
