@@ -1,9 +1,9 @@
 """How fast a corpus is explained, beside the engine alone, and how much memory it takes; in one run on this machine.
 
-    python -m benchmarks.corpus [--sizes 10000 100000 1000000] [--workers 2] [--folder DIR]
+    python -m benchmarks.corpus [--sizes 10000 100000 1000000] [--workers 2] [--device cpu] [--folder DIR]
 
 The sentences are drawn: their words from the model's vocabulary by Zipf's law, their lengths as in SST (19 words on average).
-The engine's rate is that of one process on sentences that are split into words already and lie in memory: of `whence.explain`,
+The engine's rate is that of one process, on the CPU, on sentences that are split into words already and lie in memory: of `whence.explain`,
 which gives explanations, and of the bare engine, which gives tensors. It is measured before and after every size, in as many
 processes at once as the corpus has workers, and the mean of both is taken: the machine may be busy with other things too.
 """
@@ -91,9 +91,10 @@ def memory(process: int) -> int:
         return 0
 
 
-def explained(corpus: Path, out: Path, workers: int) -> tuple[float, float, list[int], list[int]]:
+def explained(corpus: Path, out: Path, workers: int, device: str) -> tuple[float, float, list[int], list[int]]:
     """Seconds in all and up to the first part, and of every process the most bytes in the first and in the last quarter."""
     call = [sys.executable, "-m", "whence", "corpus", "explain", str(corpus), str(out), "--id", "id", "--workers", str(workers)]
+    call += ["--device", device]
     start = time.perf_counter()
     process = subprocess.Popen(call, stdout=subprocess.DEVNULL)
     samples: list[tuple[float, list[int]]] = []
@@ -118,6 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sizes", type=int, nargs="+", default=[10**4, 10**5, 10**6])
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as made:
@@ -126,7 +128,9 @@ def main() -> None:
             write(folder / f"{size}.parquet", size)
         before = rates_in(options.workers)
         for size in options.sizes:
-            seconds, first, early, late = explained(folder / f"{size}.parquet", folder / f"out-{size}", options.workers)
+            seconds, first, early, late = explained(
+                folder / f"{size}.parquet", folder / f"out-{size}", options.workers, options.device
+            )
             after = rates_in(options.workers)
             rates = [mean(pair) for pair in zip(before, after, strict=True)]
             before = after
