@@ -3,7 +3,7 @@
     python -m benchmarks.corpus [--sizes 10000 100000 1000000] [--workers 2] [--device cpu] [--folder DIR]
 
 The sentences are drawn: their words from the model's vocabulary by Zipf's law, their lengths as in SST (19 words on average).
-The engine's rate is that of one process, on the CPU, on sentences that are split into words already and lie in memory: of `whence.explain`,
+The rate of the engine is that of one process on the CPU, with sentences that lie in memory, split: of `whence.explain`,
 which gives explanations, and of the bare engine, which gives tensors. It is measured before and after every size, in as many
 processes at once as the corpus has workers, and the mean of both is taken: the machine may be busy with other things too.
 """
