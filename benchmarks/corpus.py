@@ -22,7 +22,7 @@ from statistics import mean
 import numpy as np
 
 from tests.corpus.killing import workers as workers_of
-from whence.corpus.layout import arrow
+from whence.data.arrow import arrow
 
 MIB = 2**20
 

@@ -24,7 +24,7 @@ import ray as ray_package
 import ray.data as ray_data
 from ray.data.block import BlockMetadata
 
-from whence.corpus.layout import arrow
+from whence.data.arrow import arrow
 
 SECONDS = 0.1  # of work on a part
 PART = b"x" * 10**6

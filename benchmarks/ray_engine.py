@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from whence.corpus._explain import explain
-from whence.corpus.layout import arrow
 from whence.corpus.parts import parts_of
-from whence.corpus.reading import Columns
 from whence.corpus.sources import source_of
+from whence.data.arrow import arrow
+from whence.data.rows import Columns
 
 PART_ROWS = 500
 WORDS = (

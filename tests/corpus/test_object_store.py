@@ -19,11 +19,11 @@ from pyarrow import fs
 
 from tests.corpus.test_ray import folder_content, write_corpus
 from whence.corpus._explain import explain
-from whence.corpus.layout import arrow
 from whence.corpus.places import reason, shown
-from whence.corpus.reading import Columns
 from whence.corpus.sources import source_of
 from whence.corpus.storage import storage_of
+from whence.data.arrow import arrow
+from whence.data.rows import Columns
 from whence.errors import DataError, InputError, WhenceError
 
 PASSWORD = "hush%2Fhush"

@@ -21,10 +21,11 @@ import pytest
 from whence.corpus import ray_engine as engine
 from whence.corpus._explain import explain
 from whence.corpus.job import Work
-from whence.corpus.layout import MANIFEST, arrow, rejects_schema
+from whence.corpus.layout import MANIFEST, rejects_schema
 from whence.corpus.parts import Explained, Part, Written, parts_of
-from whence.corpus.reading import Row
 from whence.corpus.storage import Local
+from whence.data.arrow import arrow
+from whence.data.rows import Row
 from whence.errors import DataError, InputError, WhenceError
 
 # Ray reads these when it is imported. Without a token it writes one into the user's home.

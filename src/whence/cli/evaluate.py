@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from whence.errors import DataError, InputError
+from whence.errors import InputError
 
 if TYPE_CHECKING:
     from whence.models.pipeline import Pipeline
@@ -92,12 +92,10 @@ def evaluate(
 def _samples(pipeline: "Pipeline", sst: Path | None, data: Path | None, text: str, label: str) -> tuple[list[Any], list[Any]]:
     """The texts and their labels, from SST or from a table."""
     if data is not None:
-        from whence.data.tables import read_columns
+        from whence.data.rows import Columns, require_rows
 
-        rows = list(read_columns(data, [text, label]))
-        if not rows:
-            raise DataError(f"{data} has no rows; give at least one text with its label")
-        return [each for _, (each, _) in rows], [each for _, (_, each) in rows]
+        rows = require_rows(data, Columns((text,), label=label))
+        return [row.content for row in rows], [row.label for row in rows]
     from whence.data.sst import CLASSES, find_sst, read_split
 
     if len(pipeline.classes) != len(CLASSES):

@@ -279,8 +279,8 @@ MOST = 1000  # rows of an answer that are aligned in a table
 
 def _stream(answer: "Answer", format: TableFormat, output: Path | None) -> None:
     """Write an answer as it comes; only a table for people is collected first, and cut if it is long."""
-    from whence.corpus.layout import arrow
     from whence.corpus.learned.tables import Section, csv_lines, json_lines
+    from whence.data.arrow import arrow
 
     if format == TableFormat.table:
         kept: list[Any] = []

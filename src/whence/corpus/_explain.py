@@ -17,11 +17,11 @@ from whence._explain import explain as explain_texts
 from whence.corpus.job import Engine, Job, Progress, Task, run, silent
 from whence.corpus.local import local_engine
 from whence.corpus.parts import ROWS
-from whence.corpus.reading import SUFFIXES, Columns, Spelling
 from whence.corpus.series import SeriesTask
 from whence.corpus.sources import source_of
 from whence.corpus.storage import storage_of
 from whence.corpus.texts import TextTask
+from whence.data.rows import SUFFIXES, Columns, Spelling
 from whence.errors import InputError, TargetError
 from whence.methods.method import Method
 from whence.methods.registry import method_of

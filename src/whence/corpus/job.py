@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from whence import __version__
-from whence.corpus.layout import MANIFEST, PART, REJECTS, arrow, part_name, read_table
+from whence.corpus.layout import MANIFEST, PART, REJECTS, part_name, read_table
 from whence.corpus.manifest import job_digest, read_manifest, require_same, write_manifest
 from whence.corpus.parts import ROWS, Explained, Part, Written, parts_of, read_written, rejects_of, write_part
 from whence.corpus.places import shown
 from whence.corpus.sources import Source
 from whence.corpus.storage import Local, Storage
+from whence.data.arrow import arrow
 from whence.errors import DataError, InputError, WhenceError
 
 SECONDS = 10.0  # between two writings of the manifest; the parts themselves say that they are done

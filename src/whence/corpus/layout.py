@@ -1,9 +1,9 @@
 """The folder of an explained corpus: the names of its files, and their columns."""
 
 import re
-from typing import Any, cast
+from typing import Any
 
-from whence.errors import DataError
+from whence.data.arrow import arrow
 
 MANIFEST, REJECTS = "manifest.json", "rejects.parquet"
 PART = re.compile(r"part-(\d{6,})\.parquet")
@@ -12,16 +12,6 @@ PART = re.compile(r"part-(\d{6,})\.parquet")
 def part_name(number: int) -> str:
     """The file of a part's explained texts."""
     return f"part-{number:06}.parquet"
-
-
-def arrow() -> Any:
-    """pyarrow, or an error that says how to install it."""
-    try:
-        import pyarrow  # pyright: ignore[reportMissingTypeStubs]
-        import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]
-    except ModuleNotFoundError:
-        raise DataError("a corpus needs pyarrow; run: pip install 'whence[corpus]'") from None
-    return cast(Any, pyarrow)
 
 
 def text_schema(*, label: bool, sentence: bool = False) -> Any:

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, cast
 
-from whence.corpus.layout import arrow, part_name, read_table, rejects_schema
+from whence.corpus.layout import part_name, read_table, rejects_schema
 from whence.corpus.places import shown
-from whence.corpus.reading import Row
 from whence.corpus.storage import Storage
+from whence.data.arrow import arrow
+from whence.data.rows import Row
 from whence.errors import WhenceError
 
 ROWS = 8192

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from whence.corpus.layout import arrow
+from whence.data.arrow import arrow
 from whence.errors import DataError
 
 UNREACHED = "AWS Error"  # in the problem of a row that an object store has not given

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from whence._series import SeriesExplanation, explain_series
-from whence.corpus.layout import arrow, series_schema
+from whence.corpus.layout import series_schema
 from whence.corpus.parts import Explained, Part, Rejected
-from whence.corpus.reading import Row
+from whence.data.arrow import arrow
+from whence.data.rows import Row
 from whence.errors import InputError, WhenceError
 from whence.methods.method import Method
 from whence.models.series import SeriesModel

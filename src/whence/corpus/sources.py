@@ -12,7 +12,7 @@ from typing import Any
 
 from whence.corpus.listing import entry, listing_of
 from whence.corpus.places import UNREACHED, local_path, reason, shown
-from whence.corpus.reading import SUFFIXES, Columns, Row, Spelling, format_of, read_rows
+from whence.data.rows import SUFFIXES, Columns, Row, Spelling, format_of, read_rows
 from whence.errors import DataError, WhenceError
 
 STANDARD_INPUT = "-"

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from filelock import FileLock, Timeout
 
-from whence.corpus.layout import arrow
 from whence.corpus.places import filesystem_of, is_address, local_path, reason, shown
+from whence.data.arrow import arrow
 from whence.errors import InputError, WhenceError
 
 LOCK, TEMPORARY = ".lock", ".tmp"

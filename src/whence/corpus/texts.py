@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from whence._batches import TOKENS, Cut, batches, cut
 from whence._explain import BATCH, One, answered
-from whence.corpus.layout import arrow, text_schema
+from whence.corpus.layout import text_schema
 from whence.corpus.parts import Explained, Part, Rejected
-from whence.corpus.reading import Row
+from whence.data.arrow import arrow
+from whence.data.rows import Row
 from whence.errors import InputError, WhenceError
 from whence.methods.method import Method
 from whence.methods.target import Contrast

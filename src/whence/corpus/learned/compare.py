@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.corpus.layout import arrow
 from whence.corpus.learned.classes import chosen_targets
 from whence.corpus.learned.heatmaps import explanation_of
 from whence.corpus.learned.opening import Opened, opened
 from whence.corpus.learned.query import require_select
 from whence.corpus.learned.results import table_of, with_notes
 from whence.corpus.learned.words import COUNT, OFTEN
+from whence.data.arrow import arrow
 from whence.errors import InputError
 from whence.explanation import Explanation
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from whence.corpus.layout import arrow
 from whence.corpus.learned.label_noise import CONFIDENT, label_noise
 from whence.corpus.learned.labels import add_judged
 from whence.corpus.learned.opening import Opened, opened
@@ -11,6 +10,7 @@ from whence.corpus.learned.results import table_of, with_notes
 from whence.corpus.learned.shortcuts import add_shares, shortcuts
 from whence.corpus.learned.snippets import snippets
 from whence.corpus.learned.words import OFTEN
+from whence.data.arrow import arrow
 from whence.errors import InputError
 
 COUNT = 5

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from whence.corpus.layout import arrow
 from whence.corpus.learned.classes import chosen_targets
 from whence.corpus.learned.grams import LONGEST, occurrences
 from whence.corpus.learned.heatmaps import COLUMNS, explanation_of
 from whence.corpus.learned.opening import Opened, opened
 from whence.corpus.learned.results import table_of
 from whence.corpus.learned.snippets import add_texts
+from whence.data.arrow import arrow
 from whence.errors import InputError
 from whence.explanation import Explanations
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from whence.corpus.layout import arrow
 from whence.corpus.learned.opening import Opened
 from whence.corpus.learned.results import table_of
+from whence.data.arrow import arrow
 
 CONFIDENT = 0.9
 USUAL = 2  # a word is ordinary for a class if it speaks for it in so many texts that are rightly predicted

@@ -1,8 +1,8 @@
 """Labels of a corpus as classes, so that right and wrong predictions can be told apart."""
 
-from whence.corpus.layout import arrow
 from whence.corpus.learned.classes import class_named, number_of
 from whence.corpus.learned.opening import Opened
+from whence.data.arrow import arrow
 from whence.errors import InputError
 
 MOST = 10_000  # different labels

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from whence.corpus.layout import arrow
 from whence.corpus.learned.classes import chosen_targets
 from whence.corpus.learned.grams import Sizes, in_parts, sizes_of
 from whence.corpus.learned.opening import Opened, opened
 from whence.corpus.learned.results import table_of
 from whence.corpus.learned.snippets import snippets
 from whence.corpus.learned.words import COUNT, OFTEN
+from whence.data.arrow import arrow
 from whence.errors import InputError
 
 FAINT = 0.1  # a word with less than this part of its text's largest relevance is noise

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from whence.corpus.layout import MANIFEST, PART, REJECTS, arrow, rejects_schema, text_schema
+from whence.corpus.layout import MANIFEST, PART, REJECTS, rejects_schema, text_schema
 from whence.corpus.manifest import FORMAT
 from whence.corpus.places import is_address
 from whence.corpus.storage import storage_of
+from whence.data.arrow import arrow
 from whence.errors import DataError, InputError, WhenceError
 
 MEMORY = "2GB"  # what a query may hold; the rest of a large sort goes to temporary files

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.corpus.layout import arrow
 from whence.corpus.learned.classes import chosen_targets
 from whence.corpus.learned.opening import Opened, opened
 from whence.corpus.learned.results import table_of
+from whence.data.arrow import arrow
 from whence.errors import InputError
 from whence.evaluation.bootstrap import Band, mean_band
 from whence.evaluation.position import portions

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from whence.corpus.layout import arrow
+from whence.data.arrow import arrow
 
 NOTES = b"whence notes"
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from whence.corpus.layout import arrow
 from whence.corpus.learned.opening import Opened
 from whence.corpus.learned.results import table_of
+from whence.data.arrow import arrow
 
 NORMAL = 1.959964
 SMALLEST = 0.005  # differences of less than this part of a text's relevance are left out

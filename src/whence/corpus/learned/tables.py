@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 from rich.cells import cell_len
 
-from whence.corpus.layout import arrow
+from whence.data.arrow import arrow
 from whence.render.colour import one_line
 
 LONGEST = 72  # characters of a cell in a table for people

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from whence.corpus.layout import arrow
 from whence.corpus.learned.classes import chosen_targets
 from whence.corpus.learned.grams import Sizes, in_parts, occurrences, sizes_of
 from whence.corpus.learned.opening import Opened, opened
 from whence.corpus.learned.results import table_of
 from whence.corpus.learned.snippets import snippets
+from whence.data.arrow import arrow
 from whence.errors import InputError
 
 COUNT, OFTEN = 10, 5  # how many words are listed; how often a word must occur where a single occurrence says little

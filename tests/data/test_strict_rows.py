@@ -1,11 +1,13 @@
-"""Columns of CSV, TSV, JSON Lines and Parquet files."""
+"""A table of which every row is needed: CSV, TSV, JSON Lines and Parquet files."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from whence.data.tables import read_columns
+from whence.data.rows import Columns, Row, require_rows
 from whence.errors import DataError
 
 ROWS = [("a fine film", "positive"), ('it "tries", and\nfails', "negative"), ("größer\u2028als 狗", "neutral")]
@@ -32,44 +34,51 @@ def write(path: Path) -> Path:
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet", ".CSV"])
 def test_rows_are_read_as_written(tmp_path: Path, suffix: str) -> None:
-    found = list(read_columns(write(tmp_path / f"data{suffix}"), ["text", "label"]))
-    assert found == [(n, row) for n, row in enumerate(ROWS, start=1)]
+    found = require_rows(write(tmp_path / f"data{suffix}"), Columns(("text",), label="label"))
+    assert [(row.content, row.label) for row in found] == ROWS
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", b"", "has no column 'text'; its columns are none"),
+        ("a.csv", b"", "has no rows"),
         ("a.csv", b"review,stars\nx,1\n", "has no column 'text'; its columns are 'review', 'stars'"),
-        ("a.csv", b'text,label\n"open,1\n', "after line 1: .*; is every quote closed"),
-        ("a.csv", b"text,label\n\xff,1\n", "is not UTF-8 text"),
-        ("a.jsonl", b'{"text": 1, "label"', "line 1 is not JSON; every line is an object"),
-        ("a.jsonl", b"[1, 2]\n", "line 1 is a list; every line is an object"),
+        ("a.csv", b'text,label\n"open,1\n', "line 2: .*; is a quote not closed"),
+        ("a.jsonl", b'{"text": 1, "label"', "line 1 is not JSON"),
         ("a.jsonl", b"[" * 100_000, "line 1 is not JSON"),
-        ("a.parquet", b"PAR1", "is not a Parquet file that can be read"),
-        ("a.csv", b"label,text\npositive,good, not bad\n", "line 2 has more fields than the 2 columns; put quotes around"),
+        ("a.parquet", b"PAR1", "a.parquet cannot be read any further"),
+        ("a.csv", b"label,text\npositive,good, not bad\n", "line 2 has 3 fields for 2 columns"),
         ("a.csv", b"text,label,text\na,b,c\n", "has 2 columns 'text'; give them different names"),
-        ("a.jsonl", b'\n{"review": 1}\n', "has no column 'text'"),
+        ("a.jsonl", b'\n{"review": 1}\n', "there is no field 'text'"),
         ("a.xlsx", b"", "ends in '.xlsx'; a table is known by its suffix: .csv, .tsv"),
     ],
 )
 def test_what_cannot_be_read_is_said(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
-        list(read_columns(tmp_path / name, ["text", "label"]))
+        require_rows(tmp_path / name, Columns(("text",), label="label"))
 
 
 def test_a_file_that_is_not_there_and_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="does not exist; give a file of rows"):
-        list(read_columns(tmp_path / "gone.csv", ["text"]))
+    with pytest.raises(DataError, match="cannot be read: No such file"):
+        require_rows(tmp_path / "gone.csv", Columns())
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(DataError, match="cannot be read: Is a directory"):
-        list(read_columns(tmp_path / "folder.csv", ["text"]))
+        require_rows(tmp_path / "folder.csv", Columns())
 
 
 def test_a_row_without_a_column_and_a_field_longer_than_pythons_limit(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f"text,label\nx\n{'y' * 200_000},1\n")
-    short, long = read_columns(tmp_path / "a.csv", ["text", "label"])
-    assert short == (1, ("x", None)) and len(long[1][0]) == 200_000
+    short, long = require_rows(tmp_path / "a.csv", Columns(("text",), label="label"))
+    assert short == Row("x") and len(long.content) == 200_000
     (tmp_path / "a.jsonl").write_text('{"text": "a", "label": 1}\n\n{"text": "b"}\n')
-    assert list(read_columns(tmp_path / "a.jsonl", ["text", "label"])) == [(1, ("a", 1)), (3, ("b", None))]
+    assert require_rows(tmp_path / "a.jsonl", Columns(("text",), label="label")) == [Row("a", label="1"), Row("b")]
+
+
+def test_texts_need_no_pyarrow(tmp_path: Path) -> None:
+    """CSV and JSON Lines are read where pyarrow is not installed."""
+    (tmp_path / "a.csv").write_text("text\nfine\n")
+    program = "import sys; sys.modules['pyarrow'] = None\nfrom pathlib import Path\nfrom whence.data.rows import *\n"
+    program += "print(require_rows(Path(sys.argv[1]), Columns())[0].content)"
+    done = subprocess.run([sys.executable, "-c", program, tmp_path / "a.csv"], capture_output=True, text=True, check=True)
+    assert done.stdout == "fine\n"

@@ -4,14 +4,16 @@ import csv
 import gzip
 import io
 import json
+import sys
 import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
-from whence.corpus.layout import arrow
+from whence.data.arrow import arrow
 from whence.errors import DataError
 
 SUFFIXES = {
@@ -112,8 +114,39 @@ def read_rows(
                 yield from _json_lines(lines, columns)
             else:
                 yield from _separated(lines, columns, "\t" if format == "tsv" else spelling.delimiter)
-    except (OSError, EOFError, UnicodeError, zlib.error, arrow().ArrowException) as error:
+    except (OSError, EOFError, UnicodeError, zlib.error, *_errors_of_arrow()) as error:
         yield Row(problem=f"{name} cannot be read any further: {_first_line(error)}")
+
+
+def _errors_of_arrow() -> tuple[type[Exception], ...]:
+    """What pyarrow raises, if it was needed at all."""
+    return (sys.modules["pyarrow"].ArrowException,) if "pyarrow" in sys.modules else ()
+
+
+def read_file(path: Path, columns: Columns, *, other: str | None = None) -> Generator[Row]:
+    """The rows of a file whose format its name says; with `other`, that of a name that says none."""
+    format = format_of(path.name) or other
+    if format is None:
+        raise DataError(f"{path} ends in {path.suffix!r}; a table is known by its suffix: {', '.join(SUFFIXES)}")
+    try:
+        path.open("rb").close()
+        yield from read_rows(lambda: path.open("rb"), path.name, format, columns)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+    except DataError as error:
+        raise DataError(f"{path} {error}") from None
+
+
+def require_rows(path: Path, columns: Columns) -> list[Row]:
+    """The rows of a table; the first one that cannot be read raises."""
+    found = list[Row]()
+    for row in read_file(path, columns):
+        if row.problem:
+            raise DataError(f"{path}: {row.problem}")
+        found.append(row)
+    if not found:
+        raise DataError(f"{path} has no rows")
+    return found
 
 
 def _unpacked(stream: Any, name: str) -> Any:

@@ -16,9 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.corpus import reading
-from whence.corpus.reading import Columns, Row, Spelling, format_of, read_rows
 from whence.corpus.sources import source_of
+from whence.data.rows import Columns, Row, Spelling, format_of, read_rows
 from whence.errors import DataError
 
 
@@ -69,7 +68,7 @@ def test_an_open_quote_swallows_nothing_up_to_the_next_quote_either() -> None:
 
 
 def test_a_row_of_many_fields_or_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "LONGEST_LINE", 50)
+    monkeypatch.setattr("whence.data.rows.LONGEST_LINE", 50)
     found = rows(b'text\n"' + b"a\n" * 100 + b'",x\nlast\n', "a.csv")
     assert found[-1].content == "last"
     assert "longer than 50 characters" in found[0].problem
@@ -89,7 +88,7 @@ def test_other_spellings_of_csv() -> None:
 
 
 def test_a_line_that_is_too_long_costs_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "LONGEST_LINE", 50)
+    monkeypatch.setattr("whence.data.rows.LONGEST_LINE", 50)
     long = b"x" * 333
     assert [bool(row.problem) for row in rows(b"a\n" + long + b"\nb\n", "a.txt")] == [False, True, False]
     assert [bool(row.problem) for row in rows(b"text\na\n" + long + b"\nb\n", "a.csv")] == [False, True, False]
