@@ -20,7 +20,8 @@ if TYPE_CHECKING:
         WeightsError,
         WhenceError,
     )
-    from whence.explanation import Explanation, Explanations
+    from whence.explanation import Explanation
+    from whence.explanations import Explanations
     from whence.inspection import Inspection
     from whence.interpreter.rules.custom import Call, handles
     from whence.interpreter.rules.gates import gate
@@ -69,7 +70,7 @@ _HOMES = {
         "whence.errors",
     ),
     "Explanation": "whence.explanation",
-    "Explanations": "whence.explanation",
+    "Explanations": "whence.explanations",
     "Inspection": "whence.inspection",
     "Call": "whence.interpreter.rules.custom",
     "handles": "whence.interpreter.rules.custom",

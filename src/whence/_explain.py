@@ -1,9 +1,10 @@
 """The public function `explain`: pipeline and texts in, explanations out. Only here do texts and methods meet."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
-from typing import Any, NamedTuple, cast, overload
+from typing import Any, NamedTuple, TypeVar, cast, overload
 
 import numpy as np
 import torch
@@ -12,8 +13,10 @@ from torch import Tensor
 
 from whence._batches import Cut, Text, batches, cut, require_scores_of, scores_of
 from whence._relevance import ask
-from whence.errors import InputError, TargetError
-from whence.explanation import Explanation, Explanations
+from whence.data.columns import column_of, is_missing
+from whence.errors import InputError, TargetError, WhenceError
+from whence.explanation import Explanation
+from whence.explanations import Explanations
 from whence.methods.forward import Forward
 from whence.methods.method import Method, Question
 from whence.methods.registry import method_of
@@ -23,6 +26,8 @@ from whence.models.pipeline import Pipeline, class_of
 from whence.result import Result
 
 BATCH = 256
+K = TypeVar("K")
+V = TypeVar("V")
 One = str | int | Contrast  # the target of one text
 Targets = One | np.integer[Any] | Sequence[One] | Tensor | NDArray[Any]
 Deleted = Sequence[int] | Sequence[Sequence[int]]  # token numbers of a text, or of every text
@@ -38,27 +43,33 @@ def explain(  # pyright: ignore[reportOverlappingOverload] - here a string is no
     method: Method | str | None = ...,
     encoders: bool = ...,
     deleted: Deleted | None = ...,
+    labels: object = ...,
 ) -> Explanation: ...
 @overload
 def explain(
     pipeline: Pipeline | str | Path,
-    texts: Sequence[Text],
+    texts: Iterable[object],
     *,
     target: Targets = ...,
     method: Method | str | None = ...,
     encoders: bool = ...,
     deleted: Deleted | None = ...,
+    labels: object = ...,
 ) -> Explanations: ...
 def explain(
     pipeline: Pipeline | str | Path,
-    texts: str | Sequence[Text],
+    texts: str | Iterable[object],
     *,
     target: Targets = "predicted",
     method: Method | str | None = None,
     encoders: bool = False,
     deleted: Deleted | None = None,
+    labels: object = None,
 ) -> Explanation | Explanations:
-    """Explain a text, or a list of them in batches; a tuple in the list is a text that is already split into words.
+    """Explain a text, or many of them in batches: a list, or a column of pandas, polars, Arrow or Hugging Face `datasets`.
+
+    A tuple or list of words among the texts is one that is split already. A text that cannot be explained (empty, None, NaN,
+    not text) is an entry whose `error` says why; it keeps its place and stops nothing. A single text raises instead.
 
     `pipeline`: a `Pipeline`, or the name or folder of one; for many calls it is faster to load it once.
 
@@ -67,32 +78,204 @@ def explain(
     relevance of each direction of a bidirectional layer.
 
     `deleted`: the numbers of a text's tokens that are deleted, or a list of such lists, one for every text. Their vectors are
-    set to zero, as in the paper's experiment; the text keeps its length.
+    set to zero, as in the paper's experiment; the text keeps its length. `labels`: the true class of every text, by name or
+    number, which is shown beside the predicted one.
 
         pipeline = whence.load("sst-bilstm")
         print(whence.explain(pipeline, "neither funny nor suspenseful"))
+        whence.explain(pipeline, frame["review"]).to_pandas()
     """
+    pipeline = _pipeline(pipeline)
     method = method_of(method)
-    if isinstance(pipeline, (str, Path)):
-        pipeline = load_any(pipeline)
-    if not isinstance(pipeline, Pipeline):
-        raise InputError(f"the pipeline is a {type(pipeline).__name__}; give a whence.Pipeline, or a model by name or folder")
-    if not isinstance(texts, (str, Sequence)):
-        raise InputError(f"texts is a {type(texts).__name__}; give a string or a list of strings")
     single = isinstance(texts, str)
-    given: list[Text] = [texts] if isinstance(texts, str) else list(texts)
+    given, index = ([texts], None) if isinstance(texts, str) else column_of(texts, "texts")
+    truth = _labels(pipeline, [labels] if single and labels is not None else labels, len(given))
     wanted = _targets(pipeline, target, len(given))
-    cuts = [cut(pipeline, text, name="the text" if single else f"text {n + 1}") for n, text in enumerate(given)]
-    gone = _deleted(deleted, cuts, single=single)
-    found: list[list[Explanation]] = [[] for _ in given]
+    if isinstance(texts, str):
+        found = _explained_all(pipeline, [cut(pipeline, texts)], wanted, method, encoders=encoders, deleted=deleted)
+        marked = [replace(each, label=truth[0]) for each in found[0]] if truth[0] is not None else found[0]
+        return marked[0] if wanted != "all" else Explanations(marked)
+    rows = _explained_each(pipeline, given, wanted, method, encoders=encoders, deleted=deleted)
+    placed = [replace(each, row=n, label=truth[n]) for n, own in enumerate(rows) for each in own]
+    return Explanations(placed, names=index)
+
+
+def explain_all(
+    pipeline: Pipeline,
+    texts: Sequence[Text],
+    *,
+    target: Targets = "predicted",
+    method: Method | None = None,
+    encoders: bool = False,
+    deleted: Deleted | None = None,
+) -> Explanations:
+    """Explain texts of which each one is needed: the first that cannot be explained raises."""
+    cuts = [cut(pipeline, text, name=f"text {n + 1}") for n, text in enumerate(texts)]
+    wanted = _targets(pipeline, target, len(cuts))
+    found = _explained_all(pipeline, cuts, wanted, method_of(method), encoders=encoders, deleted=deleted)
+    return Explanations(explanation for own in found for explanation in own)
+
+
+def _pipeline(given: object) -> Pipeline:
+    found = load_any(given) if isinstance(given, (str, Path)) else given
+    if not isinstance(found, Pipeline):
+        raise InputError(f"the pipeline is a {type(found).__name__}; give a whence.Pipeline, or a model by name or folder")
+    return found
+
+
+def _explained_all(
+    pipeline: Pipeline,
+    cuts: Sequence[Cut],
+    wanted: One | list[One],
+    method: Method,
+    *,
+    encoders: bool,
+    deleted: Deleted | None,
+) -> list[list[Explanation]]:
+    """For every text its explanation, or one for every class."""
+    gone = _deleted(deleted, cuts, single=len(cuts) == 1)
+    found: list[list[Explanation]] = [[] for _ in cuts]
     for rows, forward in batches(pipeline, cuts, size=BATCH, deleted=gone):
-        chosen = [wanted[n] for n in rows] if isinstance(wanted, list) else wanted
         own = [(cuts[n], gone[n]) for n in rows]
-        batch = _explained(pipeline, own, forward, chosen, method, encoders=encoders)
+        batch = _explained(pipeline, own, forward, _chosen(wanted, rows), method, encoders=encoders)
         for n, explanations in zip(rows, batch, strict=True):
             found[n] = explanations
-    flat = [explanation for explanations in found for explanation in explanations]
-    return flat[0] if single and wanted != "all" else Explanations(flat)
+    return found
+
+
+def _chosen(wanted: One | list[One], rows: Sequence[int]) -> One | list[One]:
+    return [wanted[n] for n in rows] if isinstance(wanted, list) else wanted
+
+
+def _explained_each(
+    pipeline: Pipeline,
+    given: Sequence[object],
+    wanted: One | list[One],
+    method: Method,
+    *,
+    encoders: bool,
+    deleted: Deleted | None,
+) -> list[list[Explanation]]:
+    """The same, where a text that cannot be explained has an entry with its error."""
+    cuts, failed = dict[int, Cut](), dict[int, str]()
+    for n, each in enumerate(given):
+        try:
+            cuts[n] = cut(pipeline, text_of(each))
+        except InputError as error:
+            failed[n] = str(error)
+    gone = _deleted(deleted, [cuts.get(n, Cut("", (), ())) for n in range(len(given))], single=False)
+
+    def work(rows: Sequence[int], forward: Forward) -> list[list[Explanation]]:
+        own = [(cuts[n], gone[n]) for n in rows]
+        return _explained(pipeline, own, forward, _chosen(wanted, rows), method, encoders=encoders)
+
+    found: list[list[Explanation]] = [[] for _ in given]
+    for n, explanations in attempted(pipeline, cuts, work, deleted=gone, sound=False):
+        if isinstance(explanations, str):
+            failed[n] = explanations
+        else:
+            found[n] = explanations
+    for n, error in failed.items():
+        text = given[n]
+        found[n] = [Explanation.failed(text if isinstance(text, str) else "", error, model=pipeline.name)]
+    return found
+
+
+def attempted(
+    pipeline: Pipeline,
+    cuts: Mapping[K, Cut],
+    work: Callable[[list[K], Forward], Sequence[V]],
+    *,
+    deleted: Sequence[Sequence[int]] | None = None,
+    sound: bool = True,
+) -> Iterator[tuple[K, V | str]]:
+    """What `work` gives for every text, or why it gives nothing. A batch that fails is tried again in halves.
+
+    Without `sound`, the model may be at fault: if two texts alone fail too before any was done, the error is raised.
+    """
+    keys = list(cuts)
+    gone = None if deleted is None else [deleted[cast(int, key)] for key in keys]
+    for rows, forward in batches(pipeline, [cuts[key] for key in keys], size=BATCH, deleted=gone):
+        own = [keys[n] for n in rows]
+        try:
+            done = work(own, forward)
+        except Exception as error:
+            if "CUDA error" in str(error):  # the device works no longer
+                raise
+            if not sound and all(_fails(pipeline, cuts[key], key, work) for key in own[:2]):
+                raise
+            if len(own) == 1:
+                yield own[0], _reason(error)
+                continue
+            sound = True
+            for half in (own[: len(own) // 2], own[len(own) // 2 :]):
+                yield from attempted(pipeline, {key: cuts[key] for key in half}, work, deleted=deleted)
+            continue
+        sound = True
+        yield from zip(own, done, strict=True)
+
+
+def _fails(pipeline: Pipeline, text: Cut, key: K, work: Callable[[list[K], Forward], Sequence[V]]) -> bool:
+    """Whether a text fails alone, with all its tokens."""
+    ((_, forward),) = batches(pipeline, [text], size=1)
+    try:
+        work([key], forward)
+    except Exception:
+        return True
+    return False
+
+
+def _reason(error: Exception) -> str:
+    """Why a text could not be explained."""
+    if isinstance(error, WhenceError):
+        return str(error)
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
+        return "the text needs more memory than there is"
+    return f"the model failed: {type(error).__name__}: {str(error)[:200]}"
+
+
+def text_of(given: object) -> Text:
+    """A text, or its words if it is split already; raises for anything else."""
+    if isinstance(given, str):
+        if not given.isascii():
+            _require_characters(given)
+        if not given.strip():
+            raise InputError("the text is empty")
+        return given
+    words = tuple(cast(Sequence[object], given)) if isinstance(given, (tuple, list)) else ()
+    if words and all(isinstance(word, str) for word in words):
+        split = cast(tuple[str, ...], words)
+        _require_characters(" ".join(split))
+        return split
+    if is_missing(given):
+        raise InputError(f"there is no text ({given})")
+    shown = repr(given)
+    raise InputError(f"{shown[:40]}{'…' * (len(shown) > 40)} is not a text but a {type(given).__name__}")
+
+
+def _require_characters(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"the text is not valid UTF-8 (at character {error.start:,})") from None
+
+
+def _labels(pipeline: Pipeline, labels: object, count: int) -> list[str | None]:
+    """The true class of every text by its name, None where it is not known."""
+    if labels is None:
+        return [None] * count
+    given, _ = column_of(labels, "labels")
+    if len(given) != count:
+        raise InputError(f"there are {len(given)} labels for {count} texts; give one for each, None where it is not known")
+    return [None if is_missing(each) else _class_name(pipeline.classes, each) for each in given]
+
+
+def _class_name(classes: Sequence[str], label: object) -> str:
+    """A label as a class; one that is none of the model's stays as it is."""
+    found = class_of(classes, label)
+    if found is None and isinstance(label, (Integral, float)) and not isinstance(label, bool):
+        found = next((n for n in range(len(classes)) if n == label), None)
+    return str(label) if found is None else classes[found]
 
 
 def _deleted(deleted: Deleted | None, cuts: Sequence[Cut], *, single: bool) -> list[list[int]]:

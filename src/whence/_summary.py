@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple, cast
 import numpy as np
 
 from whence._batches import batches, cut, scores_of
-from whence._explain import BATCH, One, explain, target_of
+from whence._explain import BATCH, One, explain, explain_all, target_of
 from whence.errors import InputError, TargetError
-from whence.explanation import Explanations
+from whence.explanations import Explanations
 from whence.methods.lrp import LRP
 from whence.methods.method import Method
 from whence.methods.registry import method_of
@@ -189,7 +189,7 @@ def _by_sentence(pipeline: Pipeline, text: str, target: One, method: Method) -> 
     """The explanations of all sentences, and the words of the document."""
     places = [part for span in sentence_spans(text) for part in _short(text, span)]
     places = [(start, end) for start, end in places if pipeline.tokenizer.tokens(text[start:end])] or [(0, len(text))]
-    explanations = explain(pipeline, [text[start:end] for start, end in places], target=target, method=method)
+    explanations = explain_all(pipeline, [text[start:end] for start, end in places], target=target, method=method)
     words = Words([], [], [])
     for (offset, _), explanation in zip(places, explanations, strict=True):
         each = explanation.by_word()

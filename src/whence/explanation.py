@@ -1,12 +1,9 @@
-"""`Explanation`, a text with the relevance of its tokens, and `Explanations`, a list of them.
-
-How relevance is computed and how it is displayed lives elsewhere.
-"""
+"""`Explanation`, a text with the relevance of its tokens. How relevance is computed and displayed lives elsewhere."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from typing import Any, ClassVar, SupportsIndex, overload
+from math import nan
+from typing import Any, ClassVar
 
 from whence.errors import InputError
 from whence.text.words import word_groups, word_span
@@ -18,6 +15,8 @@ class Explanation:
 
     `spans` are the tokens' positions in `text`. With `encoders=True`, `encoders` holds the relevance through each direction.
     If the target is explained versus another class or the rest, or not by its score, `difference` is the amount explained.
+
+    A text of a list that cannot be explained keeps its place: `error` says why, there are no tokens, and the score is NaN.
     """
 
     text: str
@@ -38,6 +37,9 @@ class Explanation:
     difference: float | None = None  # the score of the target minus that of `versus`, or its log-probability
     deleted: tuple[int, ...] = ()  # the tokens whose vectors were set to zero
     errors: tuple[float, ...] = ()  # the standard errors of relevance that was sampled
+    row: int | None = None  # the text's place in the list or file that it came from, counted from 0 on
+    label: str | None = None  # the true class, if it was given
+    error: str = ""  # why the text could not be explained
 
     # How an explanation is displayed, as "text" and as "html"; filled by whence.render.display.
     displays: ClassVar[dict[str, Callable[["Explanation"], str]]] = {}
@@ -45,7 +47,19 @@ class Explanation:
     @property
     def score(self) -> float:
         """The amount that was explained: the target's score, its difference from that of another, or its log-probability."""
+        if self.error:
+            return nan
         return self.scores[self.target] if self.difference is None else self.difference
+
+    @staticmethod
+    def failed(text: str, error: str, *, row: int | None = None, label: str | None = None, model: str = "") -> "Explanation":
+        """The entry of a text that could not be explained."""
+        return Explanation(text, (), (), (), (), {}, "", "", {}, model=model, row=row, label=label, error=error)
+
+    @property
+    def is_right(self) -> bool | None:
+        """Whether the predicted class is the true one; None if that is not known."""
+        return None if self.label is None or self.error else self.predicted == self.label
 
     @property
     def question(self) -> str:
@@ -100,6 +114,8 @@ class Explanation:
         without gaps; by default, words are those of the treebank's tokenizer. Standard errors are left out: those of a sum
         do not follow from those of its terms.
         """
+        if self.error:
+            return self
         groups = word_groups(self.text, self.spans) if groups is None else groups
         if [n for group in groups for n in group] != list(range(len(self.tokens))) or not all(groups):
             raise InputError(f"groups must name the tokens 0 to {len(self.tokens) - 1} of all words, in order and without gaps")
@@ -128,7 +144,12 @@ class Explanation:
 
     def to_dict(self) -> dict[str, object]:
         """As plain data, for JSON."""
+        place = {} if self.row is None else {"row": self.row}
+        truth = {} if self.label is None else {"label": self.label}
+        if self.error:
+            return {**place, "text": self.text, **truth, "error": self.error}
         return {
+            **place,
             "text": self.text,
             "tokens": list(self.tokens),
             "relevance": list(self.relevance),
@@ -141,6 +162,7 @@ class Explanation:
             "score": self.score,
             "unknown": list(self.unknown),
             "spans": [list(span) for span in self.spans],
+            **truth,
             **({"versus": self.versus} if self.versus else {}),
             **({"deleted": list(self.deleted)} if self.deleted else {}),
             **({"choices": list(self.choices)} if self.choices else {}),
@@ -161,32 +183,3 @@ def _start(text: str) -> str:
 
 def _listed(tokens: Sequence[str]) -> str:
     return ", ".join(map(repr, tokens[:12])) + (", …" if len(tokens) > 12 else "")
-
-
-class Explanations(list[Explanation]):
-    """A list of explanations that displays itself in a terminal and in a notebook."""
-
-    # How the list is displayed, as "text" and as "html"; filled by whence.render.display.
-    displays: ClassVar[dict[str, Callable[["Explanations"], str]]] = {}
-    shown: ClassVar[int] = 20  # how many are displayed; the others are only counted
-
-    @overload
-    def __getitem__(self, place: SupportsIndex) -> Explanation: ...
-    @overload
-    def __getitem__(self, place: slice) -> "Explanations": ...
-    def __getitem__(self, place: SupportsIndex | slice) -> "Explanation | Explanations":
-        return Explanations(super().__getitem__(place)) if isinstance(place, slice) else super().__getitem__(place)
-
-    def groups(self) -> list["Explanations"]:
-        """The explanations grouped by text, such as those for all classes of one text."""
-        return [Explanations(group) for _, group in groupby(self, key=lambda explanation: explanation.text)]
-
-    def by_word(self) -> "Explanations":
-        """The same explanations with words as their tokens."""
-        return Explanations(explanation.by_word() for explanation in self)
-
-    def __repr__(self) -> str:
-        return self.displays["text"](self) if "text" in self.displays else super().__repr__()
-
-    def _repr_html_(self) -> str | None:
-        return self.displays["html"](self) if "html" in self.displays else None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from whence.explanation import Explanations
+from whence.explanations import Explanations
 
 Span = tuple[int, int]
 

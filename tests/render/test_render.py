@@ -248,6 +248,7 @@ def test_a_list_of_explanations_is_a_list_that_shows_itself(monkeypatch: pytest.
     assert isinstance(found[2:4], whence.Explanations) and [each.text for each in found[2:4]] == texts[2:4]
     assert repr(found) == str(found)
     plain = re.sub(r"[][+°-]", "", repr(found))
+    monkeypatch.setattr("whence.render.html.SHOWN", 20)
     html = "".join(read(found._repr_html_() or "").text)
     for shown in (plain, html):
         assert "film number 19 ." in shown and "film number 20" not in shown

@@ -3,22 +3,29 @@
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from whence.cli.loading import pipeline_of
+from whence.cli.progress import counting
 from whence.cli.settings import method_with, target_written, value_of
-from whence.cli.streams import note, require_place, write_file
-from whence.errors import InputError
+from whence.cli.streams import note, opened, require_place
+from whence.errors import DataError, InputError
+from whence.explanation import Explanation
 from whence.methods.registry import METHODS
-from whence.render.formats import FORMATS, rendered
+from whence.render.formats import FORMATS, format_of, write_pieces
 
 if TYPE_CHECKING:
-    from whence.explanation import Explanation
+    from whence._explain import Targets
+    from whence.data.rows import Columns
+    from whence.methods.method import Method
+    from whence.models.pipeline import Pipeline
 
     MethodName = str
     FormatName = str
@@ -28,6 +35,8 @@ else:  # the names in the registries, as typer checks and lists them
 
 
 TERMINAL = FormatName("terminal")
+Group = list[Explanation]  # of one text
+FIRST, MOST = 64, 4096  # texts that are explained at a time: the first few, so that something is seen soon, and then more
 
 
 class ProductName(StrEnum):
@@ -44,7 +53,11 @@ def explain(
     texts: Annotated[
         list[str] | None, typer.Argument(help="Texts to explain; by default, the lines of standard input.")
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="A file with one text per line.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="A table (.csv, .tsv, .jsonl, .parquet), or a file with one text per line.")
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="The table's column of texts; by default text, or its only one.")] = None,
+    label: Annotated[str | None, typer.Option(help="The table's column of true classes, which are shown too.")] = None,
     model: Annotated[
         str, typer.Option(help="A bundled model, the folder of a saved one, or package.module:factory.")
     ] = "sst-bilstm",
@@ -61,27 +74,41 @@ def explain(
         typer.Option("--set", help="A setting of a method, as name=value; may be given several times."),
     ] = None,
     by_word: Annotated[bool, typer.Option("--by-word", help="Add up the characters, or pieces, of every word.")] = False,
-    format: Annotated[FormatName, typer.Option(help="The output format.")] = TERMINAL,
+    format: Annotated[
+        FormatName | None, typer.Option(help="The output format; by default, what the suffix of --output says.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
 ) -> None:
     """Show which words spoke for a decision and which against it."""
     if output is not None:
         require_place(output)
+    chosen_format = format or (TERMINAL if output is None else format_of(output))
     names = method or ["lrp"]
-    given = _texts(texts, file)
     settings: dict[str, object] = {"epsilon": epsilon, "delta": delta, "product": product.value}
     _note_idle_settings(context, names, list(settings))
     settings |= dict(_setting(each, names) for each in setting or [])
     methods = [method_with(name, settings) for name in names]
-    pipeline = pipeline_of(model)
-    from whence._explain import explain as explain_texts
+    from whence.data.rows import Columns
 
+    given = _given(texts or [], file, Columns(() if text is None else (text,), label=label))
+    first = next(given, None)  # before the model is loaded: a call without a text should fail at once
+    if first is None:
+        raise InputError("there is no text: all lines are empty" if file is None else f"{file} holds no text")
+    pipeline = pipeline_of(model)
     chosen = target_written(target, versus, pipeline.classes)
-    by_method = [explain_texts(pipeline, given, target=chosen, method=each) for each in methods]
-    by_method = [each.by_word() for each in by_method] if by_word else by_method
-    per_text = len(by_method[0]) // len(given)
-    groups = [[e for found in by_method for e in found[n * per_text : (n + 1) * per_text]] for n in range(len(given))]
-    _print(groups, format, output)
+    counted = Counted()
+    with counting(output is not None) as progress:
+        pieces = _pieces(chain([first], given), lambda piece: _explained(pipeline, piece, chosen, methods, by_word))
+        passing = counted(pieces, progress)
+        if chosen_format == TERMINAL and output is None:
+            _print(passing)
+        else:
+            with opened(output) as stream:
+                write_pieces(stream, passing, chosen_format)
+    if counted.failed == counted.texts:
+        raise InputError(counted.first if counted.texts == 1 else f"no text could be explained; the first: {counted.first}")
+    if counted.failed:
+        note(f"{counted.failed:,} of {counted.texts:,} texts could not be explained; the first: {counted.first}")
 
 
 def _note_idle_settings(context: typer.Context, names: list[str], settings: list[str]) -> None:
@@ -109,55 +136,105 @@ def _setting(given: str, names: list[str]) -> tuple[str, object]:
     return name, value_of(value)
 
 
-def _texts(texts: list[str] | None, file: Path | None) -> list[str]:
-    given = list(texts or [])
-    for text in filter(os.path.isfile, given):
+class Given(NamedTuple):
+    """A text to explain, where it came from, and its true class if that is known."""
+
+    content: object
+    row: int | None = None
+    label: str | None = None
+    problem: str = ""
+
+
+def _given(texts: list[str], file: Path | None, columns: "Columns") -> Iterator[Given]:
+    """The texts of a call: its arguments, then the rows of a file or else the lines of standard input."""
+    for text in filter(os.path.isfile, texts):
         note(f"{text!r} is explained as a text; to explain the lines of the file of that name, give --file {shlex.quote(text)}")
-    if file is not None:
-        given += _lines(file.read_bytes, str(file))
-    elif not given:
+    yield from map(Given, texts)
+    if file is None and texts:
+        return
+    if file is None:
         if sys.stdin.isatty():
             raise InputError("there is no text; give one as an argument, by --file, or on standard input")
-        given = _lines(sys.stdin.buffer.read, "standard input")
-    if not given:
-        raise InputError("there is no text: all lines are empty")
-    return given
+        if columns.content or columns.label:
+            raise InputError("--text and --label name columns of a table; give it by --file")
+    yield from _rows(file, columns)
 
 
-def _lines(read: Callable[[], bytes], name: str) -> list[str]:
+def _rows(file: Path | None, columns: "Columns") -> Iterator[Given]:
+    from whence.data.rows import format_of, read_file, read_rows
+
+    is_text = file is None or format_of(file.name) in (None, "text")
+    if is_text and (columns.content or columns.label):
+        raise InputError(f"{file} is read as lines of text, which have no columns; a table is .csv, .tsv, .jsonl or .parquet")
     try:
-        content = read()
-    except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror}") from None
-    return [line for line in _decoded(content, name).split("\n") if line.strip()]
+        rows = (
+            read_rows(lambda: sys.stdin.buffer, "standard input", "text", columns)
+            if file is None
+            else read_file(file, columns, other="text")
+        )
+        for number, row in enumerate(rows):
+            if is_text and isinstance(row.content, str) and not row.problem and not row.content.strip():
+                continue  # an empty line between texts
+            if is_text and isinstance(row.content, str) and "\0" in row.content:
+                raise InputError(f"{file or 'standard input'} is a binary file; it must have one text per line")
+            yield Given(row.content, number, row.label, row.problem)
+    except DataError as error:
+        raise InputError(str(error)) from None
 
 
-def _decoded(content: bytes, name: str) -> str:
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{name} is not UTF-8 text (byte {error.start}); it must have one text per line") from None
-    text = text.replace("\r\n", "\n")
-    if "\0" in text:
-        raise InputError(f"{name} is a binary file; it must have one text per line")
-    return text
+def _pieces(given: Iterable[Given], explained: Callable[[list[Given]], list[Group]]) -> Iterator[list[Group]]:
+    """The explanations of some texts at a time, so that the first are there soon and memory is bounded."""
+    rest = iter(given)
+    size = FIRST
+    while piece := list(islice(rest, size)):
+        yield explained(piece)
+        size = min(4 * size, MOST)
 
 
-def _print(groups: "list[list[Explanation]]", format: str, output: Path | None) -> None:
-    if format == TERMINAL and output is None:
-        from rich.console import Console
+def _explained(
+    pipeline: "Pipeline", piece: list[Given], target: "Targets", methods: "Sequence[Method]", by_word: bool
+) -> list[Group]:
+    """For every text its explanations: one for every method, and for every class if all were asked for."""
+    from whence._explain import explain as explain_texts
 
-        from whence.render.terminal import print_on
+    contents = [None if each.problem else each.content for each in piece]
+    labels = [each.label for each in piece]
+    groups: list[Group] = [[] for _ in piece]
+    for method in methods:
+        found = explain_texts(pipeline, contents, target=target, method=method, labels=labels)
+        for explanation in found.by_word() if by_word else found:
+            place = explanation.row or 0
+            if not (explanation.error and groups[place]):  # once is enough
+                own = piece[place]
+                error = own.problem or explanation.error
+                groups[place].append(replace(explanation, row=own.row, error=error))
+    return groups
 
-        console = Console(highlight=False)
-        for n, group in enumerate(groups):
-            if n:
-                console.rule(style="dim")
-            print_on(console, group)
-        return
-    content = rendered(groups, format).encode("utf-8", errors="replace")
-    if output is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.flush()
-    else:
-        write_file(output, content)
+
+class Counted:
+    """Counts the texts that could not be explained while they pass."""
+
+    def __init__(self) -> None:
+        self.texts = self.failed = 0
+        self.first = ""
+
+    def __call__(self, pieces: Iterable[list[Group]], progress: Callable[[int], None]) -> Iterator[list[Group]]:
+        for groups in pieces:
+            failures = [group[0].error for group in groups if group[0].error]
+            self.first = self.first or (failures[0] if failures else "")
+            self.texts, self.failed = self.texts + len(groups), self.failed + len(failures)
+            progress(self.texts)
+            yield groups
+
+
+def _print(pieces: Iterable[list[Group]]) -> None:
+    """Show explanations on the terminal as they come."""
+    from rich.console import Console
+
+    from whence.render.terminal import print_on
+
+    console = Console(highlight=False)
+    for n, group in enumerate(group for groups in pieces for group in groups):
+        if n:
+            console.rule(style="dim")
+        print_on(console, group)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from whence.cli.streams import note, put, require_place
+from whence.cli.streams import note, opened, put, require_place
 from whence.errors import InputError, WhenceError
 
 if TYPE_CHECKING:
@@ -294,21 +294,12 @@ def _stream(answer: "Answer", format: TableFormat, output: Path | None) -> None:
             note(f"these are the first {MOST} rows; --format csv gives all")
         return
     is_csv = format == TableFormat.csv
-    with _file(output) as stream:
+    with opened(output) as stream:
         if is_csv:
             stream.write(_safe(csv_lines(answer.schema.empty_table()), output))
         for batch in answer.batches:
             stream.write(_safe(csv_lines(batch, head=False) if is_csv else json_lines(batch), output))
         stream.flush()
-
-
-def _file(output: Path | None) -> Any:
-    """Standard output, or a file that is there only when it is whole."""
-    from contextlib import nullcontext
-
-    from whence.corpus.learned.writing import whole_file
-
-    return nullcontext(sys.stdout.buffer) if output is None else whole_file(output)
 
 
 def _sizes(written: str) -> int | tuple[int, int]:

@@ -2,7 +2,10 @@
 
 import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from whence.errors import InputError, WhenceError
 from whence.render.colour import one_line
@@ -54,10 +57,22 @@ def require_place(path: Path) -> None:
 
 def write_file(path: Path, content: bytes) -> None:
     """Write a file completely, or raise an error that says why not."""
-    from whence.models.files import write_whole
+    with opened(path) as file:
+        file.write(content)
 
+
+@contextmanager
+def opened(path: Path | None) -> Generator[IO[bytes]]:
+    """Standard output, or a file that is there only when it is whole; what cannot be written raises an error that says why."""
+    from whence.models.files import whole_file
+
+    if path is None:
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+        return
     try:
-        write_whole(path, content)
+        with whole_file(path) as file:
+            yield file
     except BrokenPipeError:
         raise  # who reads the pipe has had enough
     except OSError as error:
@@ -66,8 +81,5 @@ def write_file(path: Path, content: bytes) -> None:
 
 def put(content: bytes, output: Path | None) -> None:
     """Write to a file, or to standard output if there is none."""
-    if output is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.flush()
-    else:
-        write_file(output, content)
+    with opened(output) as file:
+        file.write(content)

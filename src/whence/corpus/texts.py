@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from whence._batches import TOKENS, Cut, batches, cut
-from whence._explain import BATCH, One, answered
+from whence._batches import TOKENS, Cut, cut
+from whence._explain import One, answered, attempted, text_of
 from whence.corpus.layout import text_schema
 from whence.corpus.parts import Explained, Part, Rejected
 from whence.data.arrow import arrow
 from whence.data.rows import Row
-from whence.errors import InputError, WhenceError
+from whence.errors import InputError
+from whence.methods.forward import Forward
 from whence.methods.method import Method
 from whence.methods.target import Contrast
 from whence.models.pipeline import Pipeline
@@ -79,12 +79,6 @@ class TextTask:
         """The text of a row, or its sentences; raises if it has none."""
         text = text_in(row)
         whole = text if isinstance(text, str) else " ".join(text)
-        try:
-            whole.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(f"the text is not valid UTF-8 (at character {error.start:,})") from None
-        if not whole.strip():
-            raise InputError("the text is empty")
         return [whole[start:end] for start, end in sentence_spans(whole)] if self.split else [text]
 
     def _cut(self, text: str | tuple[str, ...]) -> Cut:
@@ -98,22 +92,13 @@ class TextTask:
         return found
 
     def _found(self, cuts: Mapping[Place, Cut]) -> Iterable[tuple[Place, "list[Line] | str"]]:
-        """For every text its lines, or why there are none. A batch that fails is tried again in halves."""
-        numbers = list(cuts)
-        for rows, forward in batches(self.pipeline, [cuts[n] for n in numbers], size=BATCH):
-            own = [numbers[n] for n in rows]
-            try:
-                result, scores = answered(self.pipeline, forward, self.target, self.method)
-            except Exception as error:
-                if "CUDA error" in str(error):  # the device works no longer
-                    raise
-                if len(own) == 1:
-                    yield own[0], _reason(error)
-                    continue
-                for half in (own[: len(own) // 2], own[len(own) // 2 :]):
-                    yield from self._found({n: cuts[n] for n in half})
-                continue
-            yield from zip(own, self._lines([cuts[n] for n in own], result, scores.float().cpu().numpy()), strict=True)
+        """For every text its lines, or why there are none."""
+
+        def work(places: list[Place], forward: Forward) -> list[list[Line]]:
+            result, scores = answered(self.pipeline, forward, self.target, self.method)
+            return list(self._lines([cuts[place] for place in places], result, scores.float().cpu().numpy()))
+
+        return attempted(self.pipeline, cuts, work)
 
     def _lines(self, cuts: Sequence[Cut], result: Any, scores: NDArray[np.float32]) -> Iterable[list[Line]]:
         """The lines of a batch: one for every text, or one for every class of every text."""
@@ -160,28 +145,9 @@ class TextTask:
         return pa.table({name: columns[name] for name in schema.names}, schema=schema)
 
 
-def _reason(error: Exception) -> str:
-    """Why a text could not be explained."""
-    if isinstance(error, WhenceError):
-        return str(error)
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
-        return "the text needs more memory than there is"
-    return f"the model failed: {type(error).__name__}: {str(error)[:200]}"
-
-
 def text_in(row: Row) -> str | tuple[str, ...]:
     """The text of a row, or its words if it is split already; raises if it holds neither."""
-    content: object = row.content
     if row.problem:
         raise InputError(row.problem)
-    if content is None:
-        raise InputError("there is no text")
-    if isinstance(content, bytes):
-        return content.decode("utf-8", "surrogateescape")
-    if isinstance(content, str):
-        return content
-    words = tuple(cast(list[object], content)) if isinstance(content, list) else ()
-    if words and all(isinstance(word, str) for word in words):
-        return cast(tuple[str, ...], words)
-    shown = repr(cast(object, content))
-    raise InputError(f"{shown[:40]}{'…' * (len(shown) > 40)} is not a text but a {type(row.content).__name__}")
+    content: object = row.content
+    return text_of(content.decode("utf-8", "surrogateescape") if isinstance(content, bytes) else content)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from whence._explain import explain
+from whence._explain import explain_all
 from whence.data.lexicon import vader
 from whence.data.sst import OFFICIAL, SPLITS, digest, find_sst, read_split
 from whence.errors import ModelError
@@ -120,7 +120,7 @@ def _pipelines(model: Model | Sequence[Model]) -> list[Pipeline]:
 def _try(test: TestSet, methods: Mapping[str, Method]) -> None:
     """Explain one sentence by every method, so that one that does not suit the model is refused before the long work."""
     for method in methods.values():
-        explain(test.pipeline, test.texts[:1], target=test.labels[0], method=method)
+        explain_all(test.pipeline, test.texts[:1], target=test.labels[0], method=method)
 
 
 def _test_sets(directory: Path, pipelines: Sequence[Pipeline]) -> tuple[list[TestSet], Data]:

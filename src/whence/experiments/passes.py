@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from whence._explain import explain
+from whence._explain import explain_all
 from whence.experiments.findings import Finding, found
 from whence.experiments.test_set import TestSet
 from whence.methods.method import Method
@@ -34,7 +34,7 @@ def _forward_passes(test: TestSet, method: Method) -> int:
 
     handle = test.pipeline.module.register_forward_pre_hook(count)
     try:
-        explain(test.pipeline, test.texts[:1], target=test.labels[0], method=method)
+        explain_all(test.pipeline, test.texts[:1], target=test.labels[0], method=method)
     finally:
         handle.remove()
     return calls

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from whence._explain import explain
+from whence._explain import explain_all
 from whence.experiments.fig1_fig2_heatmaps import Printed
 from whence.experiments.findings import Finding, found, undecided
 from whence.experiments.published import LRP_COLOURS, MISLEADING, SA_RED, Coloured
@@ -107,7 +107,7 @@ def _misled(test: TestSet, explanations: Sequence[Explanation], own: Printed, nu
 def _probability(test: TestSet, row: int, positions: Sequence[int]) -> float:
     """The probability of a sentence's label with some of its words deleted."""
     deleted = [token for n in positions for token in test.words[row][n]]
-    (explanation,) = explain(
+    (explanation,) = explain_all(
         test.pipeline, [test.texts[row]], target=test.labels[row], method=SensitivityAnalysis(), deleted=[deleted]
     )
     return probabilities(explanation.scores)[explanation.target]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from whence._batches import batches, cut, scores_of
-from whence._explain import explain
+from whence._explain import explain_all
 from whence.errors import InputError
 from whence.evaluation.words import word_groups
 from whence.explanation import Explanation
@@ -117,7 +117,7 @@ class TestSet:
         for part in self.parts(rows, size=backward_size):
             chosen = "all" if isinstance(target, str) else [target[n] for n in part]
             texts = [self.texts[rows[n]] for n in part]
-            flat = explain(self.pipeline, texts, target=chosen, method=method, encoders=encoders)
+            flat = explain_all(self.pipeline, texts, target=chosen, method=method, encoders=encoders)
             for k, n in enumerate(part):
                 own = flat[k * per_text : (k + 1) * per_text]
                 found[n] = [each.by_word(self.words[rows[n]]) for each in own]
@@ -139,7 +139,7 @@ def has_encoders(test: TestSet, methods: Mapping[str, Method]) -> bool:
     """Whether the relevance through each direction of the pipeline's model can be separated."""
     try:
         for name in ("sa", "lrp"):
-            explain(test.pipeline, test.texts[:1], encoders=True, method=methods[name])
+            explain_all(test.pipeline, test.texts[:1], encoders=True, method=methods[name])
     except InputError:
         return False
     return True

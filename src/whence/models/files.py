@@ -5,25 +5,35 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from whence.errors import InputError
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a temporary file, then rename it, so that the file is never incomplete. An existing file keeps its mode.
+    """Write a file completely or not at all; see `whole_file`."""
+    with whole_file(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Generator[IO[bytes]]:
+    """A temporary file, renamed when all is written, so that the file is never incomplete. An existing file keeps its mode.
 
     Links are followed. Anything but a regular file, such as a pipe, a device or /dev/stdout, is written to directly.
     """
     number = _open_number(path)
     if number is not None:
         with open(os.dup(number), "wb") as stream:
-            stream.write(content)
+            yield stream
         return
     path = path.resolve()
     if path.exists() and not path.is_file():
-        path.write_bytes(content)
+        with path.open("wb") as stream:
+            yield stream
         return
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
     temporary = path.with_name(f".{path.name[:20]}.{secrets.token_hex(4)}")
@@ -33,7 +43,7 @@ def write_whole(path: Path, content: bytes) -> None:
         with open(handle, "wb") as file:
             if mode is not None:
                 os.chmod(temporary, mode)
-            file.write(content)
+            yield file
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

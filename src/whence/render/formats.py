@@ -1,9 +1,14 @@
-"""The output formats by name: the one list that the command goes by. A format's file is imported when it is first used."""
+"""The output formats by name and by suffix: the one list that commands go by. A format's file is imported when it is used."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
+from pathlib import Path
+from typing import IO
 
+from whence.errors import InputError, WhenceError
 from whence.explanation import Explanation
+from whence.explanations import Explanations
+from whence.models.files import whole_file
 
 Groups = Sequence[Sequence[Explanation]]  # the explanations of one text together
 
@@ -14,13 +19,75 @@ FORMATS = {
     "json": "whence.render.json_lines.json_lines",
     "latex": "whence.render.latex.document",
     "svg": "whence.render.svg.picture",
+    "csv": "whence.render.tables.csv_lines",
+    "parquet": "whence.render.tables.parquet",
 }
+SUFFIXES = {
+    ".html": "html",
+    ".htm": "html",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".tex": "latex",
+    ".svg": "svg",
+    ".txt": "terminal",
+}
+PIECEWISE = ("json", "csv", "parquet")  # these can be written a piece at a time
+
+
+def format_of(path: Path) -> str:
+    """The format that a file's name says."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"{path} ends in {path.suffix!r}; a format is known by its suffix: {', '.join(SUFFIXES)}")
+    return SUFFIXES[path.suffix.lower()]
 
 
 def rendered(groups: Groups, format: str) -> str:
-    """Explanations in one of the formats."""
-    module, _, name = FORMATS[format].rpartition(".")
-    function: Callable[[Groups], str] = getattr(import_module(module), name)
-    found = function(groups)
+    """Explanations in one of the formats that are text."""
+    found = _function(format)(groups)
     assert isinstance(found, str), f"{FORMATS[format]} returned a {type(found).__name__}; a format returns a string"
     return found
+
+
+def content(groups: Groups, format: str) -> bytes:
+    """Explanations as the content of a file."""
+    if format in ("latex", "svg"):  # which have no place for an error
+        groups = [group for group in groups if not group[0].error]
+    found = _function(format)(groups)
+    return _bytes(found)
+
+
+def _bytes(found: str | bytes) -> bytes:
+    return found.encode("utf-8", errors="replace") if isinstance(found, str) else found
+
+
+def write_pieces(file: IO[bytes], pieces: Iterable[Groups], format: str) -> None:
+    """Write explanations to a file as they come; formats that need all at once wait for the last."""
+    if format == "parquet":
+        from whence.render.tables import write_parquet
+
+        write_parquet(file, pieces)
+    elif format in PIECEWISE:
+        for n, groups in enumerate(pieces):
+            head = {"head": False} if format == "csv" and n else {}
+            file.write(_bytes(_function(format)(groups, **head)))
+            file.flush()
+    else:
+        file.write(content([group for groups in pieces for group in groups], format))
+
+
+def _function(format: str) -> Callable[..., str | bytes]:
+    module, _, name = FORMATS[format].rpartition(".")
+    return getattr(import_module(module), name)
+
+
+def save(explanations: Explanations, path: Path) -> None:
+    """Write a file completely or not at all, in the format that its suffix says."""
+    found = content(explanations.groups(), format_of(path))
+    try:
+        with whole_file(path) as file:
+            file.write(found)
+    except OSError as error:
+        raise WhenceError(f"{path} cannot be written: {error.strerror or error}") from None

@@ -2,14 +2,18 @@
 
 from collections.abc import Sequence
 from html import escape
+from itertools import count
 
-from whence.explanation import Explanation, Explanations
+from whence.explanation import Explanation
+from whence.explanations import Explanations
+from whence.render.choosing import CHOOSING, controls, items, overview
 from whence.render.colour import AGAINST, FOR, shades, visible
 from whence.render.labels import method_label, unsigned_note
 from whence.render.probability import probabilities
 
 # All rules are limited to .whence. Doubling the class name gives them precedence over a notebook's own rules for tables.
-STYLE = """
+STYLE = (
+    """
 .whence .text { margin: .2em 0 .8em; line-height: 1.9; white-space: pre-wrap; overflow-wrap: anywhere; }
 .whence .t { border-radius: .2em; padding: .12em .05em; }
 .whence .u { text-decoration: underline dotted; }
@@ -21,13 +25,24 @@ STYLE = """
 .whence.whence .scores tr { background: none; }
 .whence.whence .scores td { padding: 0 .8em 0 0; text-align: left; line-height: 1.5; font-variant-numeric: tabular-nums; }
 .whence.whence .scores td.n { text-align: right; }
-.whence.whence .list td { vertical-align: baseline; }
-.whence.whence .list .f td { padding-top: .6em; }
-.whence.whence .list .text { margin: 0; }
+.whence .items { max-height: 40em; overflow: auto; }
+.whence .items > * { display: grid; gap: 0 .8em; align-items: baseline; }
+.whence .items > * { grid-template-columns: 2.5em minmax(5em, 11em) 4em 1fr; }
+.whence .items .text { margin: 0; }
+.whence .items .error { grid-column: 2 / -1; }
+.whence .n { text-align: right; font-variant-numeric: tabular-nums; }
+.whence .error { font-style: italic; opacity: .85; }
 .whence .bar { display: inline-block; height: .7em; background: currentColor; opacity: .45; }
 .whence tr.p { font-weight: bold; }
+@media (max-width: 34em) {
+  .whence .items > * { grid-template-columns: 2em 1fr 4em; }
+  .whence .items .text { grid-column: 1 / -1; }
+}
+@media print { .whence .items { max-height: none; } }
 @media print { .whence, .whence * { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
 """
+    + CHOOSING
+)
 NOTEBOOK = ".whence { font: 14px/1.6 system-ui, sans-serif; max-width: 54em; }"
 PAGE = """
 :root { color-scheme: light dark; }
@@ -35,6 +50,8 @@ PAGE = """
 .whence h1 { font-size: 1.3em; margin-bottom: 0; }
 .whence section { margin: 1rem 0; }
 """
+SHOWN = 200  # lines of a list in a notebook; the others are only counted
+_numbers = count(1)  # of lists, so that the controls of two lists in one notebook are apart
 
 
 def fragment(explanation: Explanation) -> str:
@@ -54,20 +71,31 @@ def notebook(explanation: Explanation) -> str:
 
 
 def notebook_list(explanations: Explanations) -> str:
-    """Many explanations for a notebook cell: the target, the score and the coloured words of each, then one legend."""
-    shown, rest = explanations[: explanations.shown], len(explanations) - explanations.shown
-    methods = list(dict.fromkeys(map(method_label, shown)))
-    rows = "".join(_row(e, group[0] is e, len(methods) > 1) for group in shown.groups() for e in group)
-    more = f'<div class="head">… and {rest} more</div>' if rest > 0 else ""
-    head = f'<div class="head">{_safe(", ".join(methods)) or "no explanations"}</div>'
-    return _cell(head + f'<table class="scores list">{rows}</table>{more}{_legend(shown)}' if shown else head)
+    """Many explanations for a notebook cell: what they have in common, then lines that can be sorted and filtered."""
+    if not explanations:
+        return _cell('<div class="head">no explanations</div>')
+    shown, rest = explanations[:SHOWN], len(explanations) - SHOWN
+    methods = list(dict.fromkeys(method_label(each) for each in shown if not each.error))
+    lines = [_line(e, group[0] is e, len(methods) > 1) for group in shown.groups() for e in group]
+    more = f'<div class="head">… and {rest:,} more</div>' if rest > 0 else ""
+    head = f'<div class="head">{_safe(", ".join(methods))}</div>{overview(explanations)}'
+    listed = f'<div class="items">{items(list(zip(shown, lines, strict=True)))}</div>'
+    return _cell(f"{head}{controls(shown, str(next(_numbers)))}{listed}{more}{_legend(shown)}")
 
 
-def _row(explanation: Explanation, is_first: bool, has_method: bool) -> str:
+def _line(explanation: Explanation, is_first: bool, has_method: bool) -> str:
+    number = "" if explanation.row is None or not is_first else str(explanation.row)
+    if explanation.error:
+        return f'<span class="n head">{number}</span><span class="error">{_safe(explanation.error)}</span>'
     label = explanation.question + (f", {method_label(explanation)}" if has_method else "")
-    cells = f'<td class="head">{_safe(label)}</td><td class="head n">{explanation.score:+.3f}</td>'
-    text = f'<td><div class="text" dir="auto">{_heatmap(explanation)}</div></td>'
-    return f'<tr class="{"f" if is_first else ""}">{cells}{text}</tr>'
+    cells = f'<span class="n head">{number}</span><span class="head">{_safe(label)}{_truth(explanation)}</span>'
+    cells += f'<span class="n head">{explanation.score:+.3f}</span>'
+    return f'{cells}<span class="text" dir="auto">{_heatmap(explanation)}</span>'
+
+
+def _truth(explanation: Explanation) -> str:
+    """The true class, if it is known and another one was predicted."""
+    return f'<br><b class="wrong">true: {_safe(explanation.label or "")}</b>' if explanation.is_right is False else ""
 
 
 def _cell(content: str) -> str:
@@ -75,18 +103,28 @@ def _cell(content: str) -> str:
 
 
 def page(groups: Sequence[Sequence[Explanation]], *, title: str = "Which words spoke for the decision?") -> str:
-    """A whole page with the explanations and the scores of every text."""
-    sections = "".join("<section>" + "".join(map(fragment, group)) + _scores(group[0]) + "</section><hr>" for group in groups)
+    """A whole page with the explanations and the scores of every text; several can be sorted and filtered."""
+    sections = items([(group[0], _section(group)) for group in groups])
     models = ", ".join(dict.fromkeys(group[0].model for group in groups))
-    everything = [explanation for group in groups for explanation in group]
+    everything = Explanations(explanation for group in groups for explanation in group)
+    several = overview(everything) + controls([group[0] for group in groups], "") if len(groups) > 1 else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{_safe(title)}</title><style>{PAGE}{STYLE}</style></head>"
         f'<body><main class="whence"><h1>{_safe(title)}</h1><p class="head">model: {_safe(models)}</p>'
-        f"{_legend(everything)}{sections}</main></body></html>\n"
+        f'{_legend(everything)}{several}<div class="sections">{sections}</div></main></body></html>\n'
     )
+
+
+def _section(group: Sequence[Explanation]) -> str:
+    first = group[0]
+    number = "" if first.row is None else f'<a class="head" id="row-{first.row}" href="#row-{first.row}">{first.row}</a> '
+    if first.error:
+        return f'<section>{number}<span class="error">{_safe(first.error)}</span></section><hr>'
+    truth = "" if first.label is None else f'<div class="head">true: <b>{_safe(first.label)}</b></div>'
+    return f"<section>{number}{truth}{''.join(map(fragment, group))}{_scores(first)}</section><hr>"
 
 
 def _safe(text: str) -> str:

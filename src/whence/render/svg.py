@@ -16,7 +16,7 @@ def picture(groups: Sequence[Sequence[Explanation]]) -> str:
     """The one explanation that there is; several do not fit into one image."""
     everything = [explanation for group in groups for explanation in group]
     if len(everything) != 1:
-        raise InputError(f"an SVG image shows one explanation, but there are {len(everything)}; use --format html for several")
+        raise InputError(f"an SVG image shows one explanation, but there are {len(everything)}; use HTML for several")
     return svg(everything[0])
 
 

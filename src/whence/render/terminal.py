@@ -11,7 +11,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from whence.explanation import Explanation, Explanations
+from whence.explanation import Explanation
+from whence.explanations import Explanations
 from whence.render.colour import FAINT, Shade, one_line, shades, visible
 from whence.render.labels import method_label, method_name, unsigned_note
 from whence.render.probability import probabilities
@@ -61,6 +62,12 @@ def _captured(draw: Callable[[Console], None], *, width: int | None, colour: boo
 def print_on(console: Console, explanations: Sequence[Explanation]) -> None:
     """Print the explanations of one text, and its scores once."""
     first, palette = explanations[0], palette_of(console)
+    if first.error:
+        place = "" if first.row is None else f"row {first.row}: "
+        console.print(Text(f"{place}{one_line(first.error)}", style="yellow"))
+        return
+    if first.label is not None:
+        console.print(Text(f"true: {one_line(first.label)}", style="dim"))
     for explanation in explanations:
         head = Text(f"{method_label(explanation)} for ", style="dim")
         head.append(one_line(explanation.question), style="bold")
@@ -77,8 +84,8 @@ def print_on(console: Console, explanations: Sequence[Explanation]) -> None:
 def print_list_on(console: Console, explanations: Explanations) -> None:
     """Print many explanations, grouped by text; if there are too many, only the first of them."""
     shown, rest = explanations[: explanations.shown], len(explanations) - explanations.shown
-    palette, methods = palette_of(console), list(dict.fromkeys(map(method_label, shown)))
-    console.print(Text(", ".join(methods) or "no explanations", style="dim"))
+    palette, methods = palette_of(console), list(dict.fromkeys(method_label(each) for each in shown if not each.error))
+    console.print(Text(", ".join(methods) if shown else "no explanations", style="dim"))
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(max_width=max(8, console.width // 3), no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", no_wrap=True)
@@ -87,12 +94,21 @@ def print_list_on(console: Console, explanations: Explanations) -> None:
         if n and len(groups) < len(shown):
             table.add_row()
         for explanation in group:
+            if explanation.error:
+                table.add_row(
+                    Text(f"row {explanation.row}", style="dim"), "", Text(one_line(explanation.error), style="yellow")
+                )
+                continue
             label = one_line(explanation.question) + (f", {method_label(explanation)}" if len(methods) > 1 else "")
+            label += f", true: {one_line(explanation.label or '')}" if explanation.is_right is False else ""
             table.add_row(Text(label), f"{explanation.score:+.3f}", heatmap(explanation, palette))
     console.print(table)
     if rest > 0:
         console.print(Text(f"… and {rest} more"))
-    if shown:
+    if words := explanations.top_words() if len(shown) > 1 else []:
+        listed = ", ".join(f"{one_line(word)} {total:+.2f}" for word, total, _ in words)
+        console.print(Text(f"largest sums of relevance: {listed}", style="dim"))
+    if methods:
         console.print(legend(shown, palette))
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from whence._batches import batches, cut
-from whence._explain import BATCH, explain
+from whence._explain import BATCH, explain_all
 from whence.data.sst import read_split
 from whence.methods.lrp import LRP
 from whence.methods.method import Question
@@ -43,7 +43,7 @@ def whole_test_set(directory: Path, *, repeats: int = 5, sampled: int = 100) -> 
 
     with one_thread():
         times = interleaved(
-            {"forward": packed, "lrp": lrp, "explain": lambda: explain(pipeline, texts, target=0)}, "cpu", repeats
+            {"forward": packed, "lrp": lrp, "explain": lambda: explain_all(pipeline, texts, target=0)}, "cpu", repeats
         )
         rows = [
             inputs[n, :length] for inputs, lengths in embedded for n, length in enumerate(cast(list[int], lengths.tolist()))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from whence._batches import Cut, Text, cut, embedding_of, groups, scores_in, takes_lengths
-from whence._explain import explain
+from whence._explain import explain_all
 from whence.evaluation.words import word_groups
 from whence.explanation import Explanation
 from whence.methods.forward import Forward
@@ -104,7 +104,7 @@ class Texts(Subject):
         found: dict[Against, list[Numbers]] = {each: [np.empty(0)] * len(self) for each in ("score", "rest")}
         classes = len(self.pipeline.classes)
         for part in self._batches():
-            flat = explain(self.pipeline, [self.texts[n] for n in part], target="all", method=method)
+            flat = explain_all(self.pipeline, [self.texts[n] for n in part], target="all", method=method)
             for k, n in enumerate(part):
                 every = [each.by_word(self._words[n]) for each in flat[k * classes : (k + 1) * classes]]
                 by_class = np.array([each.relevance for each in every])  # (C, T)
@@ -120,7 +120,7 @@ class Texts(Subject):
         """The explanations of some texts, by word."""
         classes = [int(self.of[n]) for n in rows]
         target = [Contrast(each, "rest") for each in classes] if against == "rest" else classes
-        flat = explain(self.pipeline, [self.texts[n] for n in rows], target=target, method=method)
+        flat = explain_all(self.pipeline, [self.texts[n] for n in rows], target=target, method=method)
         return [each.by_word(self._words[n]) for n, each in zip(rows, flat, strict=True)]
 
     def _batches(self) -> Iterator[list[int]]:

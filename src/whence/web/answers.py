@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence import __version__
-from whence._explain import explain
+from whence._explain import explain, explain_all
 from whence._series import explain_series
 from whence.errors import InputError, WhenceError
 from whence.evaluation.deletion import deletion_order, random_orders, scores_without
-from whence.explanation import Explanations
+from whence.explanations import Explanations
 from whence.methods.method import Method
 from whence.methods.registry import method_class, settings_of
 from whence.methods.runs import BEFORE_RUN
@@ -168,7 +168,7 @@ def explained(jobs: Sequence[Job]) -> list[bytes]:
     for each in pieces:
         _require_wanted(jobs)
         with _while_wanted(jobs):
-            found += explain(
+            found += explain_all(
                 pipeline, texts[each], target=targets[0] if is_same else targets[each], method=key.method,
                 encoders=key.encoders, deleted=deleted[each],
             )  # fmt: skip

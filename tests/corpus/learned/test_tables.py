@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from whence.cli.streams import opened
 from whence.corpus.learned.results import noted, notes_of, table_of
 from whence.corpus.learned.tables import Section, aligned, csv_lines, json_lines, sections_by
-from whence.corpus.learned.writing import whole_file
 from whence.errors import WhenceError
 
 EVIL = 'a\x1b[31m\n"b",\u202ec'
@@ -66,11 +66,11 @@ def test_means_are_kept_to_twelve_digits_and_relevance_whole() -> None:
 def test_a_file_is_there_only_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "answer.csv"
     path.write_text("old")
-    with pytest.raises(ZeroDivisionError), whole_file(path) as stream:
+    with pytest.raises(ZeroDivisionError), opened(path) as stream:
         stream.write(b"new" * (1 // 0))
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
-    with whole_file(path) as stream:
+    with opened(path) as stream:
         stream.write(b"new")
     assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
-    with pytest.raises(WhenceError, match="cannot be written: No such file"), whole_file(tmp_path / "no" / "x") as stream:
+    with pytest.raises(WhenceError, match="cannot be written: No such file"), opened(tmp_path / "no" / "x") as stream:
         stream.write(b"new")

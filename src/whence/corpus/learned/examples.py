@@ -11,7 +11,7 @@ from whence.corpus.learned.results import table_of
 from whence.corpus.learned.snippets import add_texts
 from whence.data.arrow import arrow
 from whence.errors import InputError
-from whence.explanation import Explanations
+from whence.explanations import Explanations
 
 COUNT = 3
 SIDES = {"for": "speaks for the class", "against": "speaks against it", "both": "does both in one text"}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from whence._explain import explain
+from whence._explain import explain, explain_all
 from whence.errors import InputError, ModelError
 from whence.methods.gradient_input import GradientXInput
 from whence.methods.method import Method
@@ -39,7 +39,7 @@ def documents(pipeline: Pipeline, pairs: Sequence[tuple[str, str]]) -> list[Docu
     if len(names) != 2:
         raise InputError(f"the sentences are of the classes {', '.join(names) or 'none'}; give sentences of two classes")
     texts = [text for text, _ in pairs]
-    alone = explain(pipeline, texts, target=[name for _, name in pairs], method=GradientXInput())
+    alone = explain_all(pipeline, texts, target=[name for _, name in pairs], method=GradientXInput())
     scores = {text: each.scores for text, each in zip(texts, alone, strict=True)}
     groups = [[text for text, name in pairs if name == each] for each in names]
     count = min(map(len, groups))
@@ -74,7 +74,7 @@ def _sides(pipeline: Pipeline, document: Document) -> list[float]:
 
 
 def _relevance(pipeline: Pipeline, asked: Sequence[Document], method: Method) -> Tensor:
-    found = explain(pipeline, [each.text for each in asked], target=[each.target for each in asked], method=method)
+    found = explain_all(pipeline, [each.text for each in asked], target=[each.target for each in asked], method=method)
     return _padded([each.relevance for each in found])
 
 
