@@ -72,7 +72,7 @@ def test_words_stay_as_they_are(text: str | tuple[str, ...]) -> None:
 def test_pieces_of_words_add_up_and_marks_stay() -> None:
     pipeline = replace(whence.load("sst-bilstm"), tokenizer=Pieces())
     whole = whence.explain(pipeline, "unbelievably good film")
-    assert whole.tokens == ("", "unb", "eli", "eva", "bly", " go", "od", " fi", "lm", "")
+    assert whole.tokens == ("[start]", "unb", "eli", "eva", "bly", " go", "od", " fi", "lm", "[end]")
     words = whole.by_word()
     assert words.tokens == ("", "unbelievably", "good", "film", "")
     expected = [whole.relevance[0], *(sum(whole.relevance[a:b]) for a, b in ((1, 5), (5, 7), (7, 9))), whole.relevance[9]]

@@ -14,6 +14,7 @@ from whence.methods.forward import Forward
 from whence.methods.inputs import read
 from whence.methods.target import describe
 from whence.models.pipeline import Pipeline
+from whence.text.huggingface import HuggingFaceTokenizer
 from whence.text.tokenizer import Token, running_text
 
 Text = str | tuple[str, ...]  # as a person wrote it, or already split into words
@@ -37,18 +38,49 @@ class Cut(NamedTuple):
         starts, ends, forms = zip(*tokens, strict=True)
         return Cut(text, forms, tuple(zip(starts, ends, strict=True)))
 
+    def shown(self, pipeline: Pipeline) -> tuple[str, ...]:
+        """The tokens as people read them: as written in the text, and by their names those that stand for none of it.
+
+        Of several tokens that share a character, such as the bytes of an emoji, all but one are empty.
+        """
+        found = tuple(self.text[start:end] for start, end in self.spans)
+        if "" not in found:
+            return found
+        tokenizer = pipeline.tokenizer
+        marks = tokenizer.marks if isinstance(tokenizer, HuggingFaceTokenizer) else set(self.forms)
+        return tuple(each or (form if form in marks else "") for each, form in zip(found, self.forms, strict=True))
+
 
 def cut(pipeline: Pipeline, text: Text, *, name: str = "the text") -> Cut:
-    """Split a text into the pipeline's tokens; given words stay as they are, unless the pipeline reads characters."""
-    if isinstance(text, str):
-        found = Cut.of(text, pipeline.tokenizer.tokens(text))
-    elif isinstance(text, tuple) and all(isinstance(word, str) and word.strip(" ") for word in text):
-        found = _cut_words(pipeline, text)
-    else:
+    """Split a text into the pipeline's tokens; given words stay as they are, unless the pipeline reads characters or pieces."""
+    if not isinstance(text, (str, tuple)) or not all(isinstance(word, str) and word.strip(" ") for word in _words(text)):
         raise InputError(f"{name} is a {type(text).__name__}; give a string, or a tuple of words, none of them empty")
+    try:
+        found = Cut.of(text, pipeline.tokenizer.tokens(text)) if isinstance(text, str) else _cut_words(pipeline, text)
+        _require_ids(pipeline, found)
+    except InputError as error:
+        raise InputError(f"{name} cannot be read: {error}") from error.__cause__
     if not found.forms:
         raise InputError(f"{name} is empty: there is no word to explain in {found.text[:20]!r}")
     return found
+
+
+def _words(text: Text) -> tuple[str, ...]:
+    return () if isinstance(text, str) else text
+
+
+def _require_ids(pipeline: Pipeline, found: Cut) -> None:
+    """Refuse tokens without an id, and ids that the embedding has no row for."""
+    if pipeline.vocabulary.unknown is not None and not isinstance(pipeline.tokenizer, HuggingFaceTokenizer):
+        return  # the size of the vocabulary is that of the embedding, or `embedding_of` says so
+    ids = pipeline.vocabulary.ids(found.forms)
+    name, layer = _embedding(pipeline)
+    largest = max(ids, default=0)
+    if largest >= layer.num_embeddings:
+        raise InputError(
+            f"the token {found.forms[ids.index(largest)]!r} has the id {largest}; the module's nn.Embedding {name!r} has "
+            f"{layer.num_embeddings} rows, for the ids 0 to {layer.num_embeddings - 1}"
+        )
 
 
 def _cut_words(pipeline: Pipeline, words: tuple[str, ...]) -> Cut:
@@ -71,10 +103,9 @@ def batches(
     for rows in groups(pipeline, [len(each.forms) for each in cuts], size):
         ids = [pipeline.vocabulary.ids(cuts[n].forms) for n in rows]
         longest = max(map(len, ids))
-        padded = torch.tensor([own + [0] * (longest - len(own)) for own in ids], device="cpu").to(device)
-        more: dict[str, object] = {}
-        if takes_lengths(pipeline.module):
-            more["lengths"] = torch.tensor([len(each) for each in ids], device="cpu")
+        filler = [pipeline.vocabulary.filler]
+        padded = torch.tensor([own + filler * (longest - len(own)) for own in ids], device="cpu").to(device)
+        more = lengths_for(pipeline.module, [len(each) for each in ids], device)
         gone = None if deleted is None else _places([deleted[n] for n in rows], padded)
         yield rows, Forward(pipeline.module, read(padded), kwargs=more, embedding=name, deleted=gone)
 
@@ -118,6 +149,17 @@ def takes_lengths(module: nn.Module) -> bool:
     return "lengths" in inspect.signature(module.forward).parameters
 
 
+def lengths_for(module: nn.Module, lengths: Sequence[int], device: torch.device) -> dict[str, object]:
+    """What a module is told of its texts' lengths: `lengths` (B,), and an `attention_mask` (B, T) of ones and zeros."""
+    found: dict[str, object] = {}
+    if takes_lengths(module):
+        found["lengths"] = torch.tensor(lengths, device="cpu")
+    if "attention_mask" in inspect.signature(module.forward).parameters:
+        steps = torch.arange(max(lengths), device=device)
+        found["attention_mask"] = (steps < torch.tensor(lengths, device=device)[:, None]).long()
+    return found
+
+
 def groups(pipeline: Pipeline, lengths: Sequence[int], size: int) -> list[list[int]]:
     """Texts of similar length together; of the very same length for a module that takes no lengths."""
     order = sorted(range(len(lengths)), key=lambda n: lengths[n])
@@ -134,13 +176,20 @@ def groups(pipeline: Pipeline, lengths: Sequence[int], size: int) -> list[list[i
 
 def embedding_of(pipeline: Pipeline) -> tuple[str, torch.device]:
     """The name of the layer that embeds the pipeline's tokens, and its device."""
+    name, layer = _embedding(pipeline)
+    tokens = (
+        1 + pipeline.vocabulary.filler if isinstance(pipeline.tokenizer, HuggingFaceTokenizer) else len(pipeline.vocabulary)
+    )
+    if layer.num_embeddings < tokens:
+        raise ModelError(
+            f"the module's nn.Embedding has {layer.num_embeddings} rows for a vocabulary of "
+            f"{tokens} tokens, the unknown one included: the largest id is {tokens - 1}"
+        )
+    return name, layer.weight.device
+
+
+def _embedding(pipeline: Pipeline) -> tuple[str, nn.Embedding]:
     found = [(name, each) for name, each in named_layers(pipeline.module) if isinstance(each, nn.Embedding)]
     if len(found) != 1:
         raise ModelError(f"the module has {len(found)} nn.Embedding layers; to explain words it must have one")
-    name, layer = found[0]
-    if layer.num_embeddings < len(pipeline.vocabulary):
-        raise ModelError(
-            f"the module's nn.Embedding has {layer.num_embeddings} rows for a vocabulary of "
-            f"{len(pipeline.vocabulary)} tokens, the unknown one included"
-        )
-    return name, layer.weight.device
+    return found[0]

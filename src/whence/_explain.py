@@ -404,8 +404,9 @@ def _assembled(
     chosen = list(range(len(classes))) if is_all else [best if one == "predicted" else cast(int, one)]
     versus = "" if other is None else "rest" if other == "rest" else classes[best if other == "predicted" else cast(int, other)]
     is_other = bool(versus) or not method.explains_score  # something else than the target's score is explained
-    shown = tuple(text[start:end] for start, end in spans)
-    unknown = tuple(number == 0 for number in ids[: len(spans)])
+    shown = cut_text[0].shown(pipeline)
+    unknown_id = pipeline.vocabulary.unknown
+    unknown = tuple(number == unknown_id for number in ids[: len(spans)])
 
     def own(found: Numbers, k: int) -> Any:
         return found[k][row] if is_all else found[row]

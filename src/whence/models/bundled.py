@@ -7,6 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from torch import nn
+
 from whence.errors import ModelError
 from whence.models.pipeline import Config, Pipeline, load_pipeline
 from whence.models.quoting import quoted
@@ -27,15 +29,25 @@ def load(model: Literal["sst-bilstm", "sst-bigru", "sst-char-gru"]) -> Pipeline:
 @overload
 def load(model: Literal["river-lstm"]) -> SeriesModel: ...
 @overload
-def load(model: str | Path) -> Any: ...  # Any, not a union: who loads a folder knows what was saved in it
-def load(model: str | Path) -> Pipeline | SeriesModel:
-    """Load a bundled model by its name, or a saved one from its folder: a `Pipeline`, or a `SeriesModel`."""
+def load(
+    model: str | Path, module: nn.Module | None = ..., tokenizer: object = ...
+) -> Any: ...  # Any, not a union: who loads a folder knows what was saved in it
+def load(model: str | Path, module: nn.Module | None = None, tokenizer: object = None) -> Pipeline | SeriesModel:
+    """Load a bundled model by its name, or a saved one from its folder: a `Pipeline`, or a `SeriesModel`.
+
+    `module` and `tokenizer` are for folders saved with a module or a tokenizer of your own, which are code and not in the
+    folder: the module, whose weights are replaced by those in the folder, and the tokenizer.
+    """
     name = str(model) if str(model) in (*NAMES, *SERIES) else None
     if name is None and not os.path.isdir(model):  # unlike Path.is_dir, False for an invalid name too
         bundled = ", ".join((*NAMES, *SERIES))
         raise ModelError(f"there is no model {quoted(str(model))}; bundled are {bundled}, or give the folder of a saved one")
     folder = Path(model) if name is None else directory(name)
-    return load_series_model(folder, name=name) if _is_series(folder) else load_pipeline(folder, name=name)
+    if not _is_series(folder):
+        return load_pipeline(folder, name=name, module=module, tokenizer=tokenizer)
+    if tokenizer is not None:
+        raise ModelError(f"{folder} holds a model of series, which has no tokenizer; leave out tokenizer=")
+    return load_series_model(folder, name=name, module=module)
 
 
 def load_any(model: str | Path) -> Pipeline:

@@ -1,9 +1,8 @@
-"""`Pipeline`: a tokenizer, a vocabulary, a module and class names, and the three files in which it is saved."""
+"""`Pipeline`: a tokenizer, a vocabulary, a module and class names, and the files in which it is saved."""
 
 import hashlib
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, cast
 
@@ -11,6 +10,7 @@ import torch
 from torch import nn
 
 from whence.errors import ModelError
+from whence.models.architectures import architecture_of, require_no_module, restored
 from whence.models.classifier import CELLS, Architecture, RecurrentClassifier
 from whence.models.quoting import quoted
 from whence.models.saved import (
@@ -25,11 +25,11 @@ from whence.models.saved import (
     weight_bytes,
     write_files,
 )
-from whence.text.tokenizer import TOKENIZERS, Tokenizer
-from whence.text.vocabulary import UNKNOWN, Vocabulary
-
-FILES = ("config.json", "model.safetensors", "vocabulary.txt")
-
+from whence.models.tokenizers import loaded_tokenizer, require_distinct, saved_tokenizer, tokenizer_files
+from whence.text.given import tokenizer_of
+from whence.text.huggingface import HuggingFaceTokenizer
+from whence.text.tokenizer import Tokenizer
+from whence.text.vocabulary import Vocabulary
 
 RESERVED = ("predicted", "all", "rest")  # targets that are not classes
 
@@ -46,73 +46,116 @@ class Config(TypedDict):
     """The content of config.json."""
 
     format: int
-    architecture: dict[str, int | str]
+    architecture: dict[str, Any]
     classes: list[str]
     tokenizer: str
+    unknown: NotRequired[int | None]
+    padding: NotRequired[int | None]
     training: dict[str, Any]
     sha256: NotRequired[dict[str, str]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Pipeline:
-    """Everything from a text to its scores (logits). The module takes token ids (B, T) and lengths (B,)."""
+    """Everything from a text to its scores (logits).
+
+    The module takes token ids (B, T), and the lengths (B,) of the texts if its forward has a parameter `lengths`.
+
+    The tokenizer is one of whence's, a `tokenizers.Tokenizer`, a fast tokenizer of `transformers`, a spaCy language, or a
+    function from a text to (start, end) spans, to words, or to (start, end, word). Tokenizers of the first two libraries bring
+    their own ids and need no vocabulary.
+    """
 
     module: nn.Module
     tokenizer: Tokenizer
     vocabulary: Vocabulary
     classes: tuple[str, ...]
-    name: str = UNNAMED
-    record: Mapping[str, Any] = field(default_factory=dict[str, Any])  # how it was trained, and how well it does
+    name: str
+    record: Mapping[str, Any]  # how it was trained, and how well it does
 
-    def __post_init__(self) -> None:
-        names = list(self.classes)
+    def __init__(
+        self,
+        module: nn.Module,
+        tokenizer: Tokenizer | Callable[[str], object] | object,
+        vocabulary: Vocabulary | Mapping[str, int] | None,
+        classes: Sequence[str],
+        name: str = UNNAMED,
+        record: Mapping[str, Any] | None = None,
+    ) -> None:
+        names = tuple(classes)
         if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
-            raise ModelError(f"classes are {quoted(self.classes)}; give different names, one for each score")
+            raise ModelError(f"classes are {quoted(classes)}; give different names, one for each score")
         taken = [name for name in names if name in RESERVED]
         if taken:
             raise ModelError(
                 f"a class is called {quoted(taken[0])}, which means something else as a target; give it another name"
             )
+        own = tokenizer_of(tokenizer)
+        fields = {"module": module, "tokenizer": own, "vocabulary": _vocabulary_of(own, vocabulary)}
+        for field, value in {**fields, "classes": names, "name": name, "record": record or {}}.items():
+            object.__setattr__(self, field, value)
 
     def save(self, directory: str | Path) -> None:
-        """Write the pipeline's three files, each completely or not at all."""
+        """Write the pipeline's files, each completely or not at all; no code is written, only weights, words and settings.
+
+        To load it again, `whence.load` needs `module=` for a module of your own, and `tokenizer=` for a function.
+        """
         module = self.module
-        if not isinstance(module, RecurrentClassifier):
-            raise ModelError(f"a {type(module).__name__} cannot be saved; only a RecurrentClassifier can be built again")
-        config: Config = {
+        is_known = type(module) is RecurrentClassifier
+        tokenizer, files = saved_tokenizer(self.tokenizer, self.vocabulary)
+        config: dict[str, object] = {
             "format": 1,
-            "architecture": module.architecture.settings(),
+            "architecture": module.architecture.settings() if is_known else architecture_of(module),
             "classes": list(self.classes),
-            "tokenizer": self.tokenizer.name,
+            **tokenizer,
             "training": dict(self.record),
         }
-        weights = weight_bytes(module)
-        try:
-            vocabulary = "".join(f"{_escaped(token)}\n" for token in self.vocabulary.tokens).encode()
-        except UnicodeEncodeError as error:
-            raise ModelError(f"the vocabulary holds {error.object[error.start]!r}, which is no character") from None
-        write_files(Path(directory), {**config}, {"vocabulary.txt": vocabulary, "model.safetensors": weights})
+        write_files(Path(directory), config, {**files, "model.safetensors": weight_bytes(module)})
 
 
-def load_pipeline(directory: str | Path, *, name: str | None = None) -> Pipeline:
+def _vocabulary_of(tokenizer: Tokenizer, given: object) -> Vocabulary:
+    """The vocabulary that belongs to a tokenizer: its own, or the given one."""
+    if isinstance(tokenizer, HuggingFaceTokenizer):
+        if given is not None and given is not tokenizer.vocabulary:
+            raise ModelError("the tokenizer brings its own ids; give vocabulary=None")
+        return tokenizer.vocabulary
+    if isinstance(given, Mapping):
+        return Vocabulary(cast(Mapping[str, int], given))
+    if given is None:
+        raise ModelError("vocabulary is None, and the tokenizer has no ids of its own; give a Vocabulary of its words")
+    if not isinstance(given, Vocabulary):
+        raise ModelError(f"vocabulary is a {type(given).__name__}; give a Vocabulary, or a dict from words to ids")
+    return given
+
+
+def load_pipeline(
+    directory: str | Path, *, name: str | None = None, module: nn.Module | None = None, tokenizer: object = None
+) -> Pipeline:
     """Load a saved pipeline; files that do not belong together are refused."""
     folder = Path(directory)
-    config_bytes, weights, vocabulary_bytes = read_files(folder, FILES, kind="pipeline")
-    config = read_config(folder / "config.json", config_bytes, kind="pipeline")
-    with refusing(folder / "config.json", kind="pipeline"):
-        settings, classes, tokenizer = config["architecture"], config["classes"], config["tokenizer"]
-        architecture = Architecture(**settings)
-    _require_sensible(folder, architecture, classes, tokenizer)
-    vocabulary = _vocabulary(folder / "vocabulary.txt", vocabulary_bytes)
-    if len(vocabulary) != architecture.vocabulary:
-        raise ModelError(
-            f"{folder / 'vocabulary.txt'} has {len(vocabulary)} tokens; config.json says {architecture.vocabulary}"
-        )
-    module = _empty(architecture)
-    load_weights(module, folder / "model.safetensors", weights)
-    require_hashes(folder, config, {"vocabulary.txt": vocabulary_bytes, "model.safetensors": weights})
+    path = folder / "config.json"
+    (config_bytes,) = read_files(folder, ["config.json"], kind="pipeline")
+    config = read_config(path, config_bytes, kind="pipeline")
+    with refusing(path, kind="pipeline"):
+        settings, classes = dict(config["architecture"]), require_distinct(path, config["classes"])
+        expected = ["model.safetensors", *tokenizer_files(path, config["tokenizer"])]
+        architecture = Architecture(**settings) if "kind" not in settings else None
+    if architecture is not None:
+        _require_sensible(path, architecture, classes)
+    files = dict(zip(expected, read_files(folder, expected, kind="pipeline"), strict=True))
+    own, vocabulary = loaded_tokenizer(folder, config, files, given=tokenizer)
+    weights = files["model.safetensors"]
+    if architecture is None:
+        require_hashes(folder, config, files)
+        found = restored(folder, settings, weights, given=module, kind="pipeline")
+    else:
+        require_no_module(folder, module)
+        _require_size(folder, own, vocabulary, architecture)
+        found = _empty(architecture)
+        load_weights(found, folder / "model.safetensors", weights)
+        require_hashes(folder, config, files)
     record = cast(dict[str, Any], config.get("training") or {})
-    return Pipeline(module.eval(), TOKENIZERS[tokenizer](), vocabulary, tuple(classes), name or folder.name, record)
+    return Pipeline(found.eval(), own, vocabulary, classes, name or folder.name, record)
 
 
 def _empty(architecture: Architecture) -> RecurrentClassifier:
@@ -124,36 +167,21 @@ def _empty(architecture: Architecture) -> RecurrentClassifier:
         return RecurrentClassifier(architecture, vectors=vectors)
 
 
-def _require_sensible(folder: Path, architecture: Architecture, classes: object, tokenizer: object) -> None:
+def _require_sensible(path: Path, architecture: Architecture, classes: Sequence[str]) -> None:
     for name, largest in {"vocabulary": 10**7, "classes": 10**4, "embedding": 10**4, "hidden": 10**4}.items():
-        require_size(folder / "config.json", name, getattr(architecture, name), largest=largest)
-    require_known(folder / "config.json", "cell", architecture.cell, CELLS)
-    require_known(folder / "config.json", "tokenizer", tokenizer, TOKENIZERS)
-    names = cast(Sequence[object], classes)
-    if not isinstance(classes, list) or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
-        raise ModelError(f"{folder / 'config.json'}: classes must be a list of different names")
-    if len(names) != architecture.classes:
-        raise ModelError(f"{folder / 'config.json'} names {len(names)} classes for {architecture.classes} scores")
+        require_size(path, name, getattr(architecture, name), largest=largest)
+    require_known(path, "cell", architecture.cell, CELLS)
+    if len(classes) != architecture.classes:
+        raise ModelError(f"{path} names {len(classes)} classes for {architecture.classes} scores")
 
 
-def _escaped(token: str) -> str:
-    """A token without line breaks."""
-    return token.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-
-
-def _unescaped(line: str) -> str:
-    return re.sub(r"\\(.)", lambda match: {"n": "\n", "r": "\r"}.get(match[1], match[1]), line)
-
-
-def _vocabulary(path: Path, content: bytes) -> Vocabulary:
-    try:
-        lines = content.decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise ModelError(f"{path} is not UTF-8 text (byte {error.start})") from None
-    tokens = [_unescaped(line) for line in lines[:-1]]
-    if lines[-1] or not tokens or tokens[0] != UNKNOWN or len(set(tokens)) != len(tokens):
-        raise ModelError(f"{path} must hold different tokens, one a line, the first of them {UNKNOWN}")
-    return Vocabulary(tokens)
+def _require_size(folder: Path, tokenizer: Tokenizer, vocabulary: Vocabulary, architecture: Architecture) -> None:
+    """Refuse words that do not fit the embedding; a tokenizer with its own ids may have some that texts never use."""
+    if isinstance(tokenizer, HuggingFaceTokenizer):
+        return
+    words, rows = len(vocabulary), architecture.vocabulary
+    if words > rows or (vocabulary.is_plain and words < rows):
+        raise ModelError(f"{folder / 'vocabulary.txt'} has {words} tokens; config.json says {rows}")
 
 
 def fingerprint(pipeline: Pipeline) -> str:

@@ -5,13 +5,15 @@ import json
 import stat
 import struct
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Container, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from whence.errors import ModelError
 from whence.models.files import write_whole
@@ -105,34 +107,53 @@ def require_hashes(folder: Path, config: Mapping[str, object], files: Mapping[st
 
 
 def weight_bytes(module: nn.Module) -> bytes:
-    """The weights as a safetensors file."""
-    return save({name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()})
+    """The weights as a safetensors file; tensors that share memory, such as tied weights, are each written."""
+    state = cast(dict[str, object], module.state_dict())
+    for name, each in state.items():
+        if not isinstance(each, Tensor) or each.is_meta or is_lazy(each):
+            raise ModelError(f"{shortened(name)} of the module is a {type(each).__name__} without numbers; it cannot be saved")
+    return save({name: _alone(cast(Tensor, tensor)) for name, tensor in state.items()})
+
+
+def _alone(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
 
 
 def load_weights(module: nn.Module, path: Path, content: bytes) -> None:
     """Give a module the weights of a safetensors file; each must be there once, finite and of the module's shape."""
-    module.load_state_dict(_weights(path, content, module), assign=True)
+    found = _weights(path, content, module, finite=module.state_dict())
+    weights = {name: each.float() if each.is_floating_point() else each for name, each in found.items()}
+    module.load_state_dict(weights, assign=True)
 
 
-def _weights(path: Path, content: bytes, module: nn.Module) -> dict[str, Tensor]:
-    """The weights in a file, checked."""
-    expected = {name: tensor.shape for name, tensor in module.state_dict().items()}
+def fill_weights(module: nn.Module, path: Path, content: bytes) -> None:
+    """Copy the weights of a safetensors file into a user's module, which keeps its devices and number types."""
+    found = _weights(path, content, module, finite=dict(module.named_parameters()))
+    module.load_state_dict(found)
+
+
+def _weights(path: Path, content: bytes, module: nn.Module, *, finite: Container[str]) -> dict[str, Tensor]:
+    """The weights in a file, checked against a module; those of the names in `finite` must be finite."""
+    state = cast(dict[str, Tensor], module.state_dict())
     counts = Counter(_header_keys(path, content))
-    wrong = sorted(name for name in {*counts, *expected} if counts[name] != 1 or name not in expected)
+    wrong = sorted(name for name in {*counts, *state} if counts[name] != 1 or name not in state)
     if wrong:
         raise ModelError(f"{path} does not hold each weight of the architecture once: {shortened(', '.join(wrong))}")
     try:
         found = load(content)
     except Exception as error:
         raise ModelError(f"{path} is no safetensors file: {shortened(error)}") from None
-    for name, tensor in found.items():
-        if tensor.shape != expected[name] or not tensor.is_floating_point():
+    for name, expected in state.items():
+        tensor = found[name]
+        is_kind = tensor.is_floating_point() if expected.is_floating_point() else tensor.dtype == expected.dtype
+        if tensor.shape != expected.shape or not is_kind:
+            numbers = "floats" if expected.is_floating_point() else expected.dtype
             raise ModelError(
-                f"{path}: {name} is {tuple(tensor.shape)} {tensor.dtype}; it must be {tuple(expected[name])} floats"
+                f"{path}: {name} is {tuple(tensor.shape)} {tensor.dtype}; it must be {tuple(expected.shape)} {numbers}"
             )
-        if not bool(tensor.float().isfinite().all()):
+        if name in finite and not bool(tensor.float().isfinite().all()):
             raise ModelError(f"{path}: {name} holds numbers that are not finite")
-    return {name: tensor.float() for name, tensor in found.items()}
+    return found
 
 
 def _header_keys(path: Path, content: bytes) -> list[str]:

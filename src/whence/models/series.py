@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from whence.errors import DataError, ModelError
+from whence.models.architectures import architecture_of, require_no_module, restored
 from whence.models.classifier import CELLS
 from whence.models.forecaster import Forecaster, ForecasterArchitecture
 from whence.models.quoting import quoted
@@ -84,15 +85,15 @@ class SeriesModel:
     def save(self, directory: str | Path) -> None:
         """Write the model's three files, each completely or not at all."""
         module = self.module
-        if not isinstance(module, Forecaster):
-            raise ModelError(f"a {type(module).__name__} cannot be saved; only a Forecaster can be built again")
-        sizes = module.architecture
-        if (sizes.features, sizes.outputs) != (len(self.features), len(self.outputs)):
-            raise ModelError(
-                f"the model names {len(self.features)} features and {len(self.outputs)} outputs; "
-                f"to be saved it must name all {sizes.features} and {sizes.outputs} of the module"
-            )
-        config: dict[str, object] = {"format": 1, "kind": "series", "architecture": sizes.settings()}
+        if type(module) is Forecaster:
+            sizes = module.architecture
+            if (sizes.features, sizes.outputs) != (len(self.features), len(self.outputs)):
+                raise ModelError(
+                    f"the model names {len(self.features)} features and {len(self.outputs)} outputs; "
+                    f"to be saved it must name all {sizes.features} and {sizes.outputs} of the module"
+                )
+        architecture = module.architecture.settings() if type(module) is Forecaster else architecture_of(module)
+        config: dict[str, object] = {"format": 1, "kind": "series", "architecture": architecture}
         config |= {name: getattr(self, name) for name in (*NAMES, *NUMBERS, *WORDS)}
         config["training"] = dict(self.record)
         try:
@@ -102,7 +103,7 @@ class SeriesModel:
         write_files(Path(directory), config, {"example.csv": example, "model.safetensors": weight_bytes(module)})
 
 
-def load_series_model(directory: str | Path, *, name: str | None = None) -> SeriesModel:
+def load_series_model(directory: str | Path, *, name: str | None = None, module: nn.Module | None = None) -> SeriesModel:
     """Load a saved series model; files that do not belong together are refused."""
     folder = Path(directory)
     path = folder / "config.json"
@@ -111,30 +112,43 @@ def load_series_model(directory: str | Path, *, name: str | None = None) -> Seri
     with refusing(path, kind="series model"):
         if config["kind"] != "series":
             raise ValueError(f"its kind is {quoted(config['kind'])}")
-        architecture = ForecasterArchitecture(**config["architecture"])
+        settings = dict(config["architecture"])
+        architecture = ForecasterArchitecture(**settings) if "kind" not in settings else None
         texts = {key: config[key] for key in (*NAMES, *NUMBERS, *WORDS)}
-    for key in ("features", "outputs", "hidden"):
-        require_size(path, key, getattr(architecture, key), largest=10**4)
-    require_known(path, "cell", architecture.cell, CELLS)
     with refusing(folder / "example.csv", kind="series model"):
         if len(example) > LARGEST_TEXT:
             raise ValueError(f"it has {len(example)} bytes; at most {LARGEST_TEXT} are read")
         text = example.decode("utf-8")
-    with torch.device("meta"):
-        module = Forecaster(architecture)
-    load_weights(module, folder / "model.safetensors", weights)
-    require_hashes(folder, config, {"example.csv": example, "model.safetensors": weights})
+    files = {"example.csv": example, "model.safetensors": weights}
+    if architecture is None:
+        require_hashes(folder, config, files)
+        found = restored(folder, settings, weights, given=module, kind="series model")
+    else:
+        require_no_module(folder, module)
+        found = _forecaster(folder, architecture, weights)
+        require_hashes(folder, config, files)
     record = cast(dict[str, Any], config.get("training") or {})
     try:
-        model = SeriesModel(module.eval(), name=name or folder.name, example=text, record=record, **texts)
+        model = SeriesModel(found.eval(), name=name or folder.name, example=text, record=record, **texts)
     except ModelError as error:
         raise ModelError(f"{folder}: {error}") from None
-    if (len(model.features), len(model.outputs)) != (architecture.features, architecture.outputs):
+    if architecture and (len(model.features), len(model.outputs)) != (architecture.features, architecture.outputs):
         raise ModelError(
             f"{path} names {len(model.features)} features and {len(model.outputs)} outputs; "
             f"the module has {architecture.features} and {architecture.outputs}"
         )
     return model
+
+
+def _forecaster(folder: Path, architecture: ForecasterArchitecture, weights: bytes) -> Forecaster:
+    """A forecaster of these sizes, with the weights of the file."""
+    for key in ("features", "outputs", "hidden"):
+        require_size(folder / "config.json", key, getattr(architecture, key), largest=10**4)
+    require_known(folder / "config.json", "cell", architecture.cell, CELLS)
+    with torch.device("meta"):
+        module = Forecaster(architecture)
+    load_weights(module, folder / "model.safetensors", weights)
+    return module
 
 
 def _names(name: str, given: object) -> tuple[str, ...]:
