@@ -1,6 +1,7 @@
 """Pipelines and series models around modules and tokenizers of the user's own: saved without any code, and loaded again."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -389,3 +390,10 @@ def test_series_models_around_such_modules_come_back(tmp_path: Path) -> None:
     assert whence.load(tmp_path / "0").module(series).shape == (1, 2)
     with pytest.raises(ModelError, match="the weights of a Mine, a module of your own"):
         whence.load(tmp_path / "1")
+
+
+def test_the_example_runs() -> None:
+    script = Path(__file__).parents[2] / "examples" / "own_tokenizer.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "loaded again, the same relevance: True" in done.stdout
