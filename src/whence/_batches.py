@@ -53,26 +53,26 @@ class Cut(NamedTuple):
 
 def cut(pipeline: Pipeline, text: Text, *, name: str = "the text") -> Cut:
     """Split a text into the pipeline's tokens; given words stay as they are, unless the pipeline reads characters or pieces."""
-    if not isinstance(text, (str, tuple)) or not all(isinstance(word, str) and word.strip(" ") for word in _words(text)):
-        raise InputError(f"{name} is a {type(text).__name__}; give a string, or a tuple of words, none of them empty")
     try:
-        found = Cut.of(text, pipeline.tokenizer.tokens(text)) if isinstance(text, str) else _cut_words(pipeline, text)
-        _require_ids(pipeline, found)
+        if isinstance(text, str):
+            found = Cut.of(text, pipeline.tokenizer.tokens(text))
+        elif isinstance(text, tuple) and all(isinstance(word, str) and word.strip(" ") for word in text):
+            found = _cut_words(pipeline, text)
+        else:
+            found = None
+        if found and (pipeline.vocabulary.unknown is None or isinstance(pipeline.tokenizer, HuggingFaceTokenizer)):
+            _require_ids(pipeline, found)
     except InputError as error:
         raise InputError(f"{name} cannot be read: {error}") from error.__cause__
+    if found is None:
+        raise InputError(f"{name} is a {type(text).__name__}; give a string, or a tuple of words, none of them empty")
     if not found.forms:
         raise InputError(f"{name} is empty: there is no word to explain in {found.text[:20]!r}")
     return found
 
 
-def _words(text: Text) -> tuple[str, ...]:
-    return () if isinstance(text, str) else text
-
-
 def _require_ids(pipeline: Pipeline, found: Cut) -> None:
-    """Refuse tokens without an id, and ids that the embedding has no row for."""
-    if pipeline.vocabulary.unknown is not None and not isinstance(pipeline.tokenizer, HuggingFaceTokenizer):
-        return  # the size of the vocabulary is that of the embedding, or `embedding_of` says so
+    """Refuse tokens without an id, and ids that the embedding has no row for; for other vocabularies `embedding_of` does."""
     ids = pipeline.vocabulary.ids(found.forms)
     name, layer = _embedding(pipeline)
     largest = max(ids, default=0)

@@ -154,6 +154,8 @@ def _escaped(token: str) -> str:
 
 
 def _unescaped(line: str) -> str:
+    if "\\" not in line:
+        return line
     return re.sub(r"\\(.)", lambda match: {"n": "\n", "r": "\r"}.get(match[1], match[1]), line)
 
 
