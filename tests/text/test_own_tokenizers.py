@@ -426,6 +426,21 @@ def test_what_is_no_tokenizer_or_vocabulary(tokenizer: object, vocabulary: objec
         whence.Pipeline(Own(3), tokenizer, cast(Any, vocabulary), ("no", "yes"))
 
 
+def test_a_tokenizer_that_splits_at_random_is_refused() -> None:
+    tokenizer = byte_pairs()
+    tokenizer.model.dropout = 0.5
+    with pytest.raises(ModelError, match=r"splits at random \(dropout 0\.5\), .* set tokenizer\.model\.dropout = None"):
+        pipeline_of(tokenizer)
+
+
+def test_a_token_that_is_added_later_is_refused() -> None:
+    tokenizer = word_pieces()
+    pipeline = pipeline_of(tokenizer)
+    tokenizer.add_tokens(["zebra"])
+    with pytest.raises(InputError, match="the tokenizer gave the id 60, which its vocabulary did not have when it was given"):
+        whence.explain(pipeline, "a zebra")
+
+
 def test_ids_come_from_one_place_only() -> None:
     with pytest.raises(ModelError, match="the tokenizer brings its own ids; give vocabulary=None"):
         whence.Pipeline(Own(60), trained("word pieces"), Vocabulary(["good"]), ("no", "yes"))

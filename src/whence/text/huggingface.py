@@ -24,6 +24,7 @@ class HuggingFaceTokenizer:
 
     def __init__(self, tokenizer: Any, *, unknown: int | None = None, padding: int | None = None) -> None:
         """`unknown` and `padding` are the ids of these tokens; by default what the tokenizer itself says."""
+        _require_same_every_time(tokenizer)
         self.tokenizer = tokenizer
         ids = cast(dict[str, int], tokenizer.get_vocab(with_added_tokens=True))
         self._forms = {number: form for form, number in ids.items()}
@@ -38,7 +39,12 @@ class HuggingFaceTokenizer:
         found = without_panic(lambda: self.tokenizer.encode(text), lambda why: InputError(_failed(text, why)))
         read = [n for n, is_read in enumerate(found.attention_mask) if is_read]  # the others are padding
         forms, offsets = self._forms, found.offsets
-        pieces = [(*offsets[n], forms[number]) for n, number in enumerate(found.ids)]
+        try:
+            pieces = [(*offsets[n], forms[number]) for n, number in enumerate(found.ids)]
+        except KeyError as number:
+            raise InputError(
+                f"the tokenizer gave the id {number}, which its vocabulary did not have when it was given"
+            ) from None
         tokens = in_order(text, pieces if len(read) == len(pieces) else [pieces[n] for n in read])
         return tokens if any(start < end for start, end, _ in tokens) else []
 
@@ -89,6 +95,14 @@ def in_order(text: str, pieces: Sequence[tuple[int, int, str]]) -> list[Token]:
         found.append(Token(start, max(start, end), form))
         place = max(start, end)
     return found
+
+
+def _require_same_every_time(tokenizer: Any) -> None:
+    dropout = getattr(tokenizer.model, "dropout", None)
+    if dropout:
+        raise ModelError(
+            f"the tokenizer splits at random (dropout {dropout}), which is for training; set tokenizer.model.dropout = None"
+        )
 
 
 def _failed(text: str, why: str) -> str:
