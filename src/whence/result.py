@@ -10,13 +10,14 @@ from torch.nn.utils.rnn import PackedSequence
 
 from whence.choice import Choice
 from whence.errors import ConservationError
+from whence.plotted import Plotted
 from whence.trees import floats_of, mapped
 
 Relevance = Tensor | PackedSequence | tuple[Tensor, ...] | tuple[PackedSequence, ...] | dict[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Plotted):
     """The relevance of every input element for one score per sample.
 
     For `target="all"`, `relevance`, `score` and everything in `absorbed` have a leading axis, one entry per class; likewise for
