@@ -189,7 +189,32 @@ def test_horizons_stack_features_up_to_the_score() -> None:
     np.testing.assert_allclose(np.asarray(axes.lines[0].get_ydata(), dtype=float), [each.score for each in found])
     legend = axes.get_legend()
     assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["score", "rain", "temperature", "sunshine"]
+    assert [text.get_text() for text in legend.get_texts()] == ["rain", "temperature", "sunshine", "score"]
+
+
+def test_horizons_keep_features_apart_whatever_they_are_called() -> None:
+    given = result(2, 1, 6, 3, target="all")
+    (axes,) = plot(given, "horizons", features=["absorbed", "_hidden", "_hidden"]).axes
+    heights = np.array([[bar.get_height() for bar in group] for group in axes.containers])
+    np.testing.assert_allclose(heights[:3], given.relevance[:, 0].sum(1).T.numpy())
+    np.testing.assert_allclose(heights[3], 0.5)
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["absorbed", "_hidden", "_hidden", "absorbed", "score"]
+
+
+def test_many_horizons_are_drawn_as_areas() -> None:
+    figure = plot(result(300, 1, 4, 3, target="all"), "horizons")
+    figure.draw_without_rendering()
+    assert not figure.axes[0].containers and len(figure.axes[0].collections) == 4  # three features, and what was absorbed
+
+
+def test_a_data_frame_names_the_features() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"rain": [1.0, 2.0], "heat": [3.0, 4.0]}, index=pandas.date_range("2024-01-31", periods=2))
+    axes = heat(plot(result(1, 2, 2), inputs=frame, steps=frame.index))
+    assert row_names(axes) == ["rain", "heat"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["2024-01-31", "2024-02-01"]
 
 
 def test_the_matrix_shows_which_input_steps_every_output_step_used() -> None:
@@ -234,8 +259,7 @@ def test_memory_says_where_half_and_nine_tenths_are_reached() -> None:
     given = replace(result(1, 100, 2), relevance=relevance)
     figure = plot(given, "memory", step="day", features=["a", "b"])
     (axes,) = figure.axes
-    everything = next(line for line in axes.lines if line.get_label() == "all")
-    shares = np.asarray(everything.get_ydata())
+    shares = np.asarray(axes.lines[2].get_ydata())  # after those of both features
     assert (shares[0], shares[9], shares[10], shares[30]) == pytest.approx((0.4, 0.4, 0.9, 1.0))
     assert "50 % and 90 %: 10 days" in texts(figure)
     assert {"a (40 %)", "b (60 %)"} <= set(texts(figure))
@@ -247,7 +271,7 @@ def test_memory_counts_from_the_step_of_the_output() -> None:
     x = torch.randn(1, 9, 3, generator=torch.Generator().manual_seed(1))
     given = whence.relevance(Tagger(), x, target=(4, 0))
     (axes,) = plot(given, "memory").axes
-    shares = np.asarray(next(line for line in axes.lines if line.get_label() == "all").get_ydata())
+    shares = np.asarray(axes.lines[3].get_ydata())
     amounts = given.relevance[0].abs().sum(-1).numpy()[4::-1]
     np.testing.assert_allclose(shares[:5], amounts.cumsum() / amounts.sum(), rtol=1e-5)
     assert axes.get_xlabel() == "steps before the output"

@@ -68,7 +68,7 @@ def panels(ax: object, *, size: tuple[float, float], heights: Sequence[float] = 
     """Axes one below the other, in a new figure or in the user's; for a single panel, the user's axes are used as they are."""
     if isinstance(ax, Axes):
         if len(heights) > 1:
-            raise InputError(f"this plot has {len(heights)} panels; give ax=None, a figure or a subfigure, or fewer inputs")
+            raise InputError(f"this plot has {len(heights)} panels; give ax=None, a figure or a subfigure, or draw less of it")
         return [ax]
     if ax is None:
         ax = Picture(figsize=size, layout="constrained")

@@ -27,8 +27,8 @@ def heatmap(series: Series, asked: Settings) -> Figure:
     heights = [height for part, rows in parts for height in _heights(part, rows)]
     axes = canvas.panels(asked.ax, size=(_width(series), sum(heights) + 0.95), heights=heights)
     cells = [_cells(rows, canvas.columns_of(axes[0])) if part.has_steps else rows.relevance.T for part, rows in parts]
-    own = [drawn[: len(rows.chosen)] for drawn, (_, rows) in zip(cells, parts, strict=True)]
-    sums = [drawn[len(rows.chosen) :] for drawn, (_, rows) in zip(cells, parts, strict=True)]
+    coloured = [(drawn, len(rows.chosen)) for drawn, (part, rows) in zip(cells, parts, strict=True) if part.has_steps]
+    own, sums = [drawn[:count] for drawn, count in coloured], [drawn[count:] for drawn, count in coloured]
     scale = canvas.scale_of(own, sums, limit=asked.limit, is_signed=series.is_signed)
     left, images = list(axes), list[tuple[Axes, object]]()
     for (part, rows), drawn in zip(parts, cells, strict=True):
@@ -138,7 +138,7 @@ def _draw_bars(axes: Axes, part: Part, rows: Rows, series: Series) -> None:
     amounts = rows.relevance[0]
     draw_signed_bars(axes, amounts, is_signed=series.is_signed)
     _mark_features(axes, part, rows)
-    canvas.label(axes, x=f"relevance of {short(part.name) or 'the features'}{f' in {series.unit}' if series.unit else ''}")
+    canvas.label(axes, x=f"relevance of {short(part.name) or 'the features'}{series.per_unit}")
 
 
 def draw_signed_bars(axes: Axes, amounts: Sequence[float] | Numbers, *, is_signed: bool) -> None:

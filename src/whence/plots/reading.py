@@ -37,6 +37,9 @@ class Asked:
 
 def series_of(explained: object, asked: Asked) -> Series:
     """A result, an explanation of a series, or several of one series, as what is drawn."""
+    columns = getattr(asked.inputs, "columns", None)  # of a data frame
+    if columns is not None and asked.features is None:
+        asked = replace(asked, features=columns)
     if isinstance(explained, Result):
         found = _of_result(explained, asked)
     else:

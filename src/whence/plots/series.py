@@ -77,5 +77,10 @@ class Series:
 
     @property
     def in_unit(self) -> str:
-        """The unit, to be appended to a number or a label."""
+        """The unit, to be appended to a number."""
         return f" {self.unit}" if self.unit else ""
+
+    @property
+    def per_unit(self) -> str:
+        """The unit, to be appended to a label."""
+        return f" in {self.unit}" if self.unit else ""

@@ -1,5 +1,6 @@
 """How relevance is shared out: by feature for every output (horizons), and by the number of steps ago (memory)."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,9 +10,11 @@ from matplotlib.figure import Figure
 from whence.plots import canvas
 from whence.plots.series import Numbers, Part, Series
 from whence.plots.settings import Settings
-from whence.plots.thinning import most_relevant, short
+from whence.plots.thinning import Rows, most_relevant, short
 from whence.render.colour import SERIES
 
+ABSORBED = "#cccccc"
+DOTS = 60  # outputs; of more, the scores are a line, and the amounts areas
 COLOURS = SERIES[2:]  # without the red and blue of the scale of relevance
 FEATURES = 7  # that have a colour of their own, with the sum of the others
 MARKS = (0.5, 0.9)  # shares of the relevance whose place is written
@@ -20,64 +23,65 @@ MARKS = (0.5, 0.9)  # shares of the relevance whose place is written
 def horizons(series: Series, asked: Settings) -> Figure:
     """For every output a stack of what each feature gave it, for (up) and against (down), and its score."""
     series = asked.one_class(series)
-    names = tuple(name for part in series.parts for name in (part.full_names if len(series.parts) > 1 else part.features))
+    names = tuple(name for part in series.parts for name in shown_names(part, is_alone=len(series.parts) == 1))
     sums = np.concatenate([part.relevance.sum(1) for part in series.parts], axis=-1)  # (K, F)
     rows = most_relevant(sums, names, min(asked.most, FEATURES))
-    stacks = {name: rows.relevance[:, n] for n, name in enumerate(rows.names)}
-    if series.absorbed is not None and np.abs(series.absorbed).max() > 1e-3 * np.abs(sums).sum(-1).max():
-        stacks["absorbed"] = series.absorbed
     count = len(series.outputs)
     (axes,) = canvas.panels(asked.ax, size=(4.2 + min(5.0, 0.55 * count), 3.8))
-    _stack(axes, stacks, is_named=any(part.is_named for part in series.parts))
+    entries, ends = _stack(axes, rows)
     if series.absorbed is not None:
-        form = "o" if count <= 60 else "-"  # so many dots would hide the bars
-        axes.plot(np.arange(count), series.scores, form, color=canvas.mpl.rcParams["text.color"], markersize=5, label="score")
+        if np.abs(series.absorbed).max() > 1e-3 * np.abs(sums).sum(-1).max():
+            base = np.where(series.absorbed >= 0, *ends)
+            entries.append(("absorbed", _draw_layer(axes, series.absorbed, base, ABSORBED, hatch="//")))
+        form = "o" if count <= DOTS else "-"
+        ink = canvas.mpl.rcParams["text.color"]
+        entries.append(("score", axes.plot(np.arange(count), series.scores, form, color=ink, markersize=5)[0]))
     axes.axhline(0, color=canvas.mpl.rcParams["axes.edgecolor"], linewidth=0.8)
     axes.set_xlim(-0.6, count - 0.4)
     canvas.mark_steps(axes, series.steps if series.output_steps else series.outputs, count)
-    canvas.label(
-        axes,
-        y=f"relevance{f' in {series.unit}' if series.unit else ''}",
-        x=f"output {series.step}" if series.output_steps else "output",
-    )
+    canvas.label(axes, x=f"output {series.step}" if series.output_steps else "output", y=f"relevance{series.per_unit}")
     axes.spines[["top", "right"]].set_visible(False)
-    _list(axes)
+    _list(axes, entries)
     canvas.entitle(axes, asked.title_of(series))
     return canvas.root(axes)
 
 
-def _stack(axes: Axes, stacks: dict[str, Numbers], *, is_named: bool) -> None:
-    """Bars, positive amounts on top of each other and negative ones below."""
-    count = len(next(iter(stacks.values())))
-    up, down = np.zeros(count), np.zeros(count)
-    for n, (name, amounts) in enumerate(stacks.items()):
-        base = np.where(amounts >= 0, up, down)
-        is_absorbed = name == "absorbed"
-        colour = "#cccccc" if is_absorbed else COLOURS[n % len(COLOURS)]
-        shown = short(name) if is_named or not name.isdecimal() else f"feature {name}"
-        axes.bar(
-            np.arange(count),
-            amounts,
-            0.8,
-            base,
-            color=colour,
-            label=shown,
-            hatch="//" if is_absorbed else None,
-            edgecolor="white",
-            linewidth=0.5 if count <= 60 else 0,
-        )
+def shown_names(part: Part, *, is_alone: bool) -> tuple[str, ...]:
+    """The names of the features for a legend, which has no heading that says what a number is."""
+    if not is_alone:
+        return part.full_names
+    return part.features if part.is_named or len(part.features) == 1 else tuple(f"feature {name}" for name in part.features)
+
+
+Entry = tuple[str, Any]  # of a legend: a name, and what is drawn under it
+
+
+def _stack(axes: Axes, rows: Rows) -> tuple[list[Entry], tuple[Numbers, Numbers]]:
+    """A layer for every feature, positive amounts on top of each other and negative ones below; and where both end."""
+    entries, up, down = list[Entry](), np.zeros(len(rows.relevance)), np.zeros(len(rows.relevance))
+    for n, name in enumerate(rows.names):
+        amounts = rows.relevance[:, n]
+        entries.append((name, _draw_layer(axes, amounts, np.where(amounts >= 0, up, down), COLOURS[n])))
         up, down = up + np.maximum(amounts, 0), down + np.minimum(amounts, 0)
+    return entries, (up, down)
 
 
-def _list(axes: Axes) -> None:
-    """The legend, right of the axes; names are not read as formulas."""
-    handles, names = axes.get_legend_handles_labels()
-    legend = axes.legend(
-        handles, ["" for _ in names], loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=canvas.SMALL
-    )
-    for text, name in zip(legend.get_texts(), names, strict=True):
+def _draw_layer(axes: Axes, amounts: Numbers, base: Numbers, colour: str, *, hatch: str | None = None) -> Any:
+    """Bars; of many outputs an area, which is drawn faster."""
+    places = np.arange(len(amounts))
+    if len(amounts) <= DOTS:
+        return axes.bar(places, amounts, 0.8, base, color=colour, hatch=hatch, edgecolor="white", linewidth=0.5)
+    return axes.fill_between(places, base, base + amounts, step="mid", color=colour, hatch=hatch, linewidth=0)
+
+
+def _list(axes: Axes, entries: Sequence[Entry]) -> None:
+    """The legend, right of the axes. Names are set afterwards: matplotlib would read formulas, and leave out those with _."""
+    drawn = [artist for _, artist in entries]
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "frameon": False, "fontsize": canvas.SMALL}
+    legend = axes.legend(drawn, [" "] * len(drawn), **place)
+    for text, (name, _) in zip(legend.get_texts(), entries, strict=True):
         text.set(**canvas.letters(name))
-        text.set_text(name)
+        text.set_text(short(name, 32))
 
 
 class Memory(NamedTuple):
@@ -112,22 +116,14 @@ def memory(series: Series, asked: Settings) -> Figure:
     total = found.amounts.sum()
     shares = found.amounts.sum(1).cumsum() / total if total else np.zeros(len(found.amounts))
     (axes,) = canvas.panels(asked.ax, size=(7.2, 3.8))
-    rows = most_relevant(found.amounts, part.features, min(asked.most, FEATURES))
-    distances = np.arange(len(shares))
-    if len(part.features) > 1 and total:
-        for n, name in enumerate(rows.names):
-            own = rows.relevance[:, n]
-            shown = short(name) if part.is_named or not name.isdecimal() else f"feature {name}"
-            label = f"{shown} ({percent(own.sum() / total)})"
-            axes.plot(distances, own.cumsum() / (own.sum() or 1), color=COLOURS[n], linewidth=1.1, label=label)
-    axes.plot(
-        distances,
-        shares,
-        color=canvas.mpl.rcParams["text.color"],
-        linewidth=2.2,
-        label="all",
-        marker="o" if len(shares) == 1 else None,
-    )
+    rows = most_relevant(found.amounts, shown_names(part, is_alone=True), min(asked.most, FEATURES))
+    distances, entries = np.arange(len(shares)), list[Entry]()
+    for n, name in enumerate(rows.names if len(rows.names) > 1 and total else ()):
+        own = rows.relevance[:, n]
+        (line,) = axes.plot(distances, own.cumsum() / (own.sum() or 1), color=COLOURS[n], linewidth=1.1)
+        entries.append((f"{short(name)} ({percent(own.sum() / total)})", line))
+    marker = "o" if len(shares) == 1 else None
+    entries += [("all", axes.plot(distances, shares, color=canvas.mpl.rcParams["text.color"], linewidth=2.2, marker=marker)[0])]
     far = max(reached(shares, 0.999) if total else len(shares) - 1, 1)
     axes.set_xlim(far * 1.08 + 0.5, -0.5 - 0.01 * far)  # the present on the right, as in the other plots
     axes.set_ylim(0, 1.04)
@@ -142,7 +138,7 @@ def memory(series: Series, asked: Settings) -> Figure:
         y="share of the absolute relevance\nfrom there to the output" if total else "all relevance is 0",
     )
     axes.spines[["top", "right"]].set_visible(False)
-    _list(axes)
+    _list(axes, entries)
     canvas.entitle(axes, asked.title_of(series))
     return canvas.root(axes)
 
