@@ -340,6 +340,29 @@ def test_relevance_by_step_is_one_row() -> None:
     np.testing.assert_allclose(cells(heat(plot(given.by_step()))), given.relevance[:1].sum(-1).numpy())
 
 
+TARGETS = [
+    (1, "no", "LRP for yes: "),
+    ("predicted", None, "LRP for target "),
+    ([0, 1], None, "LRP for target 0: "),
+    (whence.contrast(0, 1), None, "LRP for contrast(0, 1): "),
+    (lambda scores: scores[:, 0] - 1, None, "LRP for the score: "),
+]
+
+
+@pytest.mark.parametrize(("target", "names", "title"), TARGETS)
+def test_the_title_says_what_is_explained(target: Any, names: object, title: str) -> None:
+    given = whence.relevance(Last(), torch.ones(2, 5, 3), target=target)
+    figure = plot(given, outputs=["no", "yes"] if names else None)
+    assert figure.axes[0].get_title(loc="left").startswith(title)
+    assert figure.axes[0].get_title(loc="left").endswith(", sample 0 of 2")
+
+
+def test_a_single_vector_is_drawn_as_bars() -> None:
+    given = whence.relevance(nn.Linear(3, 1), torch.tensor([1.0, 2.0, 3.0]))
+    (axes,) = plot(given, features=["a", "b", "c"]).axes
+    assert [bar.get_width() for bar in axes.patches] == pytest.approx(given.relevance.tolist())  # pyright: ignore[reportAttributeAccessIssue]
+
+
 HOSTILE = ["$\\alpha$", "$unclosed", "a_b^c{", "line\nbreak", "\u202eevil", "x" * 300]
 
 

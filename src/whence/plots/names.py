@@ -62,7 +62,9 @@ def output_names(target: Any, lead: tuple[int, ...], given: object, sample: int)
     classes = None if given is None else [str(each) for each in listed(given, "outputs")]
 
     def named(number: object) -> str:
-        if not isinstance(number, Integral) or classes is None:
+        if not isinstance(number, Integral):
+            return str(number)
+        if classes is None:
             return f"target {number}"
         if not -len(classes) <= int(number) < len(classes):
             raise InputError(f"outputs has {len(classes)} names; the result explains number {number}")

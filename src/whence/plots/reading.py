@@ -279,9 +279,9 @@ def _picked(tensor: Tensor, layout: _Layout) -> Numbers:
     lead = len(layout.lead)
     if layout.samples is not None:
         axis = _batch_axis(numbers.shape[lead:], layout)
-        if axis is None:
+        if axis is None and layout.samples > 1:
             raise InputError(f"relevance has the shape {numbers.shape}; no axis of it holds the {layout.samples} samples")
-        numbers = np.take(numbers, layout.sample, axis=lead + axis)
+        numbers = numbers if axis is None else np.take(numbers, layout.sample, axis=lead + axis)  # None: a single vector
     return numbers.reshape(math.prod(layout.lead), *numbers.shape[lead:])
 
 
