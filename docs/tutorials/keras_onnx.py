@@ -1,0 +1,86 @@
+# %% [markdown]
+# # Keras and ONNX
+#
+# `whence.from_keras` and `whence.from_onnx` read a file of another framework and give a PyTorch module that
+# computes the same. Everything else works as with any module. The import is compared with the other
+# framework, where that is installed, and says so.
+
+# %%
+import os
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("KERAS_BACKEND", "torch")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import torch
+
+import whence
+
+folder = Path(tempfile.mkdtemp())
+keras.utils.set_random_seed(0)
+torch.set_num_threads(1)
+
+# %% [markdown]
+# ## From Keras
+#
+# A bidirectional LSTM as many tutorials of Keras build it, saved to a file.
+
+# %%
+layers = keras.layers
+model = keras.Sequential(
+    [
+        keras.Input((None,), dtype="int32"),
+        layers.Embedding(50, 8),
+        layers.Bidirectional(layers.LSTM(8)),
+        layers.Dense(3),
+    ]
+)
+model.save(folder / "classifier.keras")
+
+imported = whence.from_keras(folder / "classifier.keras")
+print(imported.proof)
+print(imported)
+
+# %%
+ids = torch.randint(1, 50, (2, 7))
+result = whence.relevance(imported, ids, target="predicted")
+print(result.relevance.sum(-1))  # one number per token
+result
+
+# %% [markdown]
+# The scores are those of Keras.
+
+# %%
+theirs = keras.ops.convert_to_numpy(model(ids.numpy())).max(1)
+print(theirs, result.score.numpy())
+assert abs(theirs - result.score.numpy()).max() < 1e-4
+
+# %% [markdown]
+# ## From ONNX
+#
+# Any framework that writes ONNX will do; here PyTorch does.
+
+
+# %%
+class Forecaster(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru, self.head = torch.nn.GRU(4, 8, batch_first=True), torch.nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.head(self.gru(x)[0][:, -1])
+
+
+original, x = Forecaster().eval(), torch.randn(3, 6, 4)
+path = folder / "forecaster.onnx"
+torch.onnx.export(original, (x,), path, input_names=["x"], dynamo=False)
+imported = whence.from_onnx(path)
+print(imported.proof)
+
+# %%
+ours = whence.relevance(imported, x, target=1).relevance
+direct = whence.relevance(original, x, target=1).relevance
+print("largest difference from the original's relevance:", (ours - direct).abs().max().item())
+assert torch.allclose(ours, direct, atol=1e-4)
