@@ -1,5 +1,6 @@
 """What README, docs, demo and docstrings show runs as shown."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -9,16 +10,25 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SNIPPETS = [
-    pytest.param(code, id=f"{page.name}-{n}")
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-    for n, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL))
-]
+PAGES = {page: re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL) for page in (
+    ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))
+)}  # fmt: skip
+# One process for a page, as importing PyTorch takes longer than most pieces of code; each is a program of its own.
+RUN = """
+import json, sys, types
+for number, code in enumerate(json.load(sys.stdin), start=1):
+    sys.modules["__main__"] = program = types.ModuleType("__main__")
+    exec(compile(code, f"<code block {number} of the page>", "exec"), program.__dict__)
+"""
 
 
-@pytest.mark.parametrize("code", SNIPPETS)
-def test_examples_run(code: str, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+@pytest.mark.parametrize("page", [page for page, blocks in PAGES.items() if blocks], ids=lambda page: page.name)
+def test_examples_run(page: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RUN],
+        input=json.dumps(PAGES[page]),
+        capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
 
