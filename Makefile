@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: browser demo serve test check style types floors fast bench format clean
+.PHONY: browser demo serve test check style types floors fast bench docs notebooks format clean
 
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
@@ -52,9 +52,21 @@ fast: .venv/.installed  ## the tests that take moments; tests/conftest.py lists 
 bench: .venv/.installed  ## what an explanation costs, as a ratio to the prediction
 	$(BIN)/whence bench
 
+docs: notebooks  ## the documentation as a site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "written to build/site; to search it, too: $(BIN)/python -m http.server --directory build/site --bind 127.0.0.1"
+
+notebooks: $(patsubst docs/tutorials/%.py,build/notebooks/%.ipynb,$(wildcard docs/tutorials/*.py))  ## the tutorials, executed
+
+build/notebooks/%.ipynb: docs/tutorials/%.py | .venv/.installed
+	mkdir -p $(@D)
+	$(BIN)/jupytext --quiet --to ipynb --output $@.tmp.ipynb $<
+	$(BIN)/jupyter nbconvert --log-level WARN --to notebook --execute --output $(@F) $@.tmp.ipynb
+	rm $@.tmp.ipynb
+
 format: .venv/.installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis demo
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis demo build
