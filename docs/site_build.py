@@ -149,4 +149,6 @@ def drawing(image: re.Match[str], page: Page) -> str:
         return image[0]
     svg = re.sub(r"<style>.*?</style>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     svg = re.sub(r"<\?xml.*?\?>|<!DOCTYPE.*?>", "", svg, flags=re.DOTALL)
+    if "viewBox" not in svg[: svg.index(">")]:  # without one it is cut off where there is less room
+        svg = re.sub(r'width="(\d+)" height="(\d+)"', r'viewBox="0 0 \1 \2" \g<0>', svg, count=1)
     return f'<div class="figure" role="img" aria-label="{image[1]}">{svg}</div>'

@@ -8,10 +8,10 @@
 # %%
 import os
 import tempfile
+import warnings
 from pathlib import Path
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import torch
@@ -19,6 +19,7 @@ import torch
 import whence
 
 folder = Path(tempfile.mkdtemp())
+warnings.simplefilter("ignore")  # PyTorch's exporter warns of what does not matter here
 keras.utils.set_random_seed(0)
 torch.set_num_threads(1)
 
