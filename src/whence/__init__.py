@@ -39,8 +39,10 @@ if TYPE_CHECKING:
     from whence.models.pipeline import Pipeline
     from whence.models.series import SeriesModel
     from whence.phrase import Phrases, PhraseTree
+    from whence.plots import plot
     from whence.result import Result
     from whence.summary import Summary
+    from whence.text.vocabulary import Vocabulary
     from whence.trust.evaluate import evaluate
     from whence.trust.evaluation import Evaluation
 
@@ -90,8 +92,10 @@ _HOMES = {
     "SeriesModel": "whence.models.series",
     "PhraseTree": "whence.phrase",
     "Phrases": "whence.phrase",
+    "plot": "whence.plots",
     "Result": "whence.result",
     "Summary": "whence.summary",
+    "Vocabulary": "whence.text.vocabulary",
     "Evaluation": "whence.trust.evaluation",
     "evaluate": "whence.trust.evaluate",
 }
@@ -129,6 +133,7 @@ __all__ = [
     "SmoothGrad",
     "Summary",
     "TargetError",
+    "Vocabulary",
     "WeightsError",
     "WhenceError",
     "contrast",
@@ -141,13 +146,14 @@ __all__ = [
     "load",
     "phrase_tree",
     "phrases",
+    "plot",
     "relevance",
     "summarize",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("corpus", "experiments"):
+    if name in ("captum", "corpus", "experiments"):
         return import_module(f"whence.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'whence' has no attribute {name!r}")

@@ -137,7 +137,7 @@ def _phrase(explanation: Explanation, span: Span, score: float | None = None) ->
     """A phrase with a score of its own, or with the sum of its words."""
     start, end = span
     text, words = (
-        explanation.text[explanation.spans[start][0] : explanation.spans[end - 1][1]],
+        explanation.text[explanation.spans[start][0] : explanation.spans[end - 1][1]] or explanation.tokens[start],
         explanation.relevance[start:end],
     )
     if score is None:

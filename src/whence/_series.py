@@ -22,6 +22,7 @@ from whence.methods.target import describe
 from whence.models.bundled import load
 from whence.models.quoting import quoted
 from whence.models.series import SeriesModel
+from whence.plotted import Plotted
 from whence.result import Result
 
 MOST = 200  # outputs that are named; a module that gives outputs for every step names those of the last steps
@@ -36,7 +37,7 @@ class Blank(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SeriesExplanation:
+class SeriesExplanation(Plotted):
     """Which values of a series spoke for an output (positive) and which against it (negative), in the output's unit.
 
     For LRP, score = Σ relevance + Σ absorbed. `score` is the output, or what it was before a softplus, sigmoid or the like that

@@ -6,11 +6,12 @@ from math import nan
 from typing import Any, ClassVar
 
 from whence.errors import InputError
+from whence.plotted import Plotted
 from whence.text.words import word_groups, word_span
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Plotted):
     """Which tokens of a text spoke for the target's score (positive) and which against it (negative).
 
     `spans` are the tokens' positions in `text`. With `encoders=True`, `encoders` holds the relevance through each direction.
@@ -74,7 +75,7 @@ class Explanation:
         for n, (start, end) in enumerate(self.spans):
             if start > place:
                 found.append((self.text[place:start], None))
-            found.append((self.text[start:end], n))
+            found.append((self.text[start:end] or self.tokens[n], n))
             place = end
         if place < len(self.text):
             found.append((self.text[place:], None))
@@ -116,7 +117,7 @@ class Explanation:
         """
         if self.error:
             return self
-        groups = word_groups(self.text, self.spans) if groups is None else groups
+        groups = word_groups(self.text, self.spans, self.tokens) if groups is None else groups
         if [n for group in groups for n in group] != list(range(len(self.tokens))) or not all(groups):
             raise InputError(f"groups must name the tokens 0 to {len(self.tokens) - 1} of all words, in order and without gaps")
         if all(len(group) == 1 for group in groups):
@@ -128,7 +129,7 @@ class Explanation:
 
         return replace(
             self,
-            tokens=tuple(self.text[start:end] for start, end in spans),
+            tokens=tuple(self.text[start:end] or self.tokens[group[0]] for (start, end), group in zip(spans, groups, strict=True)),
             spans=tuple(spans),
             unknown=tuple(any(self.unknown[n] for n in group) for group in groups),
             relevance=summed(self.relevance),

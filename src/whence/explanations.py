@@ -9,9 +9,10 @@ from typing import Any, ClassVar, SupportsIndex, cast, overload
 
 from whence.errors import DataError
 from whence.explanation import Explanation
+from whence.plotted import Plotted
 
 
-class Explanations(list[Explanation]):
+class Explanations(list[Explanation], Plotted):
     """A list of explanations that displays itself in a terminal and in a notebook.
 
         found = whence.explain(pipeline, frame["review"], labels=frame["sentiment"])

@@ -121,7 +121,7 @@ class TextTask:
         flat = [(place, line) for place, own in lines.items() for line in own]
         numbers = [n for (n, _), _ in flat]
         own = [cuts[place] for place, _ in flat]
-        tokens = [[each.text[start:end] for start, end in each.spans] for each in own]
+        tokens = [list(each.shown(self.pipeline)) for each in own]
         places = pa.array(np.cumsum([0, *map(len, tokens)]), pa.int32())
         relevance: Any = np.concatenate([line.relevance for _, line in flat]) if flat else np.zeros(0, np.float32)
         scores = np.stack([line.scores for _, line in flat]) if flat else np.zeros((0, len(classes)), np.float32)

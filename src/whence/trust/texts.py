@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from whence._batches import Cut, Text, cut, embedding_of, groups, scores_in, takes_lengths
+from whence._batches import Cut, Text, cut, embedding_of, groups, lengths_for, scores_in
 from whence._explain import explain_all
 from whence.evaluation.words import word_groups
 from whence.explanation import Explanation
@@ -69,13 +69,13 @@ class Texts(Subject):
         """Batches of similar length: places in `rows`, and the forward pass over the texts without these words."""
         name, device = embedding_of(self.pipeline)
         for part in groups(self.pipeline, [len(self._ids[n]) for n in rows], size):
-            ids = nn.utils.rnn.pad_sequence([self._ids[rows[k]] for k in part], batch_first=True)
+            own = [self._ids[rows[k]] for k in part]
+            ids = nn.utils.rnn.pad_sequence(own, batch_first=True, padding_value=self.pipeline.vocabulary.filler)
             deleted = torch.zeros_like(ids, dtype=torch.bool)
             for place, k in enumerate(part):
                 mask = self._of_tokens(rows[k], gone[k])
                 deleted[place, : len(mask)] = torch.from_numpy(mask)
-            lengths = torch.tensor([len(self._ids[rows[k]]) for k in part], device="cpu")
-            more: dict[str, object] = {"lengths": lengths} if takes_lengths(self.module) else {}
+            more = lengths_for(self.module, [len(self._ids[rows[k]]) for k in part], ids.device)
             given = read(ids.to(device))
             yield part, Forward(self.module, given, kwargs=more, embedding=name, deleted=deleted.to(device))
 
