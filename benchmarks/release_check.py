@@ -4,13 +4,12 @@
     python benchmarks/release_check.py core captum       # only these
     python benchmarks/release_check.py --python ~/.pyenv/versions/3.12.1/bin/python core
 
-Takes about a minute for each environment, and 1 GB of temporary space. In the core's, what needs an extra must say which.
+Takes a minute or two for each environment, and 2 GB of temporary space. In the core's, what needs an extra must say which.
 """
 
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -45,9 +44,11 @@ assert whence.captum.LRP(model).attribute(torch.randn(3, 2, 2), target=1).shape 
 
 @dataclass(frozen=True)
 class Use:
-    """A use of an extra: commands that work with it; without it, one of them names the extra."""
+    """A use of an extra: commands that work with it."""
 
     commands: tuple[tuple[str, ...], ...]
+    without: tuple[str, ...] | None = None  # what names the extra where it is missing; the first command if this is left out
+    named: str = ""  # the extra that is named then, if it is another
     module: str = "whence"  # the extra is offered if there is such a module with such a name
     name: str = "relevance"
 
@@ -58,16 +59,17 @@ def _python(code: str) -> tuple[str, ...]:
 
 CORPUS = ("whence", "corpus", "explain", "reviews.csv")
 USES = {
-    "plot": Use((("python", "-c", "import whence.render.figure"),)),
+    "plot": Use((_python("import whence.render.figure"),)),
     "paper": Use(
-        (_python("from whence.data.lexicon import vader; assert vader()['good'] > 0; import whence.experiments.report"),)
+        (_python("import whence.experiments.report; from whence.data.lexicon import vader; assert vader()['good'] > 0"),),
+        without=_python("from whence.data.lexicon import vader; vader()"),
     ),
-    "web": Use((("whence", "serve", "--port", "0"), _python(SERVED))),
+    "web": Use((_python(SERVED),), without=("whence", "serve", "--port", "0")),
     "corpus": Use(((*CORPUS, "found"), ("whence", "corpus", "query", "found", "SELECT count(*) FROM tokens"))),
-    "ray": Use(((*CORPUS, "spread", "--engine", "ray"),)),
-    "captum": Use((_python(ATTRIBUTED),), "whence.captum", "LRP"),
-    "keras": Use((_python("import h5py"),), name="from_keras"),
-    "onnx": Use((_python("import onnx"),), name="from_onnx"),
+    "ray": Use(((*CORPUS, "spread", "--engine", "ray"),), named="corpus"),  # it brings that too, and that is missed first
+    "captum": Use((_python(ATTRIBUTED),), module="whence.captum", name="LRP"),
+    "keras": Use((_python("import h5py"),), without=_python("import whence; whence.from_keras('x.h5')"), name="from_keras"),
+    "onnx": Use((_python("import onnx"),), without=_python("import whence; whence.from_onnx('x.onnx')"), name="from_onnx"),
 }
 
 
@@ -166,13 +168,10 @@ def unnamed(environment: Environment) -> list[str]:
     for name, use in USES.items():
         if not is_offered(environment, use):
             continue
-        said = [environment.run(command, seconds=60) for command in use.commands[:1]]
-        last = said[0].stderr.strip().splitlines()[-1:] or ["nothing"]
-        named = rf"pip install 'whence\[({name}{'|corpus' if name == 'ray' else ''})\]'"
-        if name in ("keras", "onnx"):
-            continue  # what needs them has a file of another framework; their own tests say what happens
-        if said[0].returncode == 0 or not re.search(named, last[0]):
-            found.append(f"without the extra {name}: {last[0][:110]}")
+        done = environment.run(use.without or use.commands[0], seconds=60)
+        last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        if done.returncode == 0 or f"run: pip install 'whence[{use.named or name}]'" not in last:
+            found.append(f"without the extra {name}: {last}")
     return found
 
 
@@ -214,8 +213,7 @@ def checked(python: str, name: str, wheel: Path, folder: Path) -> list[str]:
         note = "not offered: this version has no code for it"
         problems.append(f"the extra {name} is in pyproject.toml, but nothing uses it")
     else:
-        skipped = 1 if name == "web" else 0  # it serves until it is stopped
-        problems += [said for each in USES[name].commands[skipped:] if (said := problem(environment, each)) is not None]
+        problems += [said for each in USES[name].commands if (said := problem(environment, each)) is not None]
         note = "works" if not problems else "fails"
     print(f"{name:8} {environment.packages:9} {environment.megabytes:7.0f} MB {took:7.0f} s  {note}", flush=True)
     return problems
@@ -229,15 +227,17 @@ def main() -> None:
     if unknown:
         sys.exit(f"pyproject.toml and USES in this file do not have the same extras: {', '.join(unknown)}")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", choices=["core", *extras, []], default=["core", *extras])
+    parser.add_argument("what", nargs="*", metavar="core|EXTRA")
     parser.add_argument("--python", default=sys.executable, help="the Python of the environments")
     given = parser.parse_args()
+    if not {*given.what} <= {"core", *extras}:
+        parser.error(f"there are core, {', '.join(extras)}")
     problems: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         wheel, source = built(Path(folder) / "dist")
         print(sizes(wheel, source))
         print(f"{'':8} {'packages':>9} {'size':>10} {'install':>9}", flush=True)
-        for name in given.what:
+        for name in given.what or ["core", *extras]:
             with tempfile.TemporaryDirectory() as place:
                 problems += checked(given.python, name, wheel, Path(place) / "venv")
     sys.exit("\n".join(problems) if problems else 0)
