@@ -48,7 +48,6 @@ class Use:
 
     commands: tuple[tuple[str, ...], ...]
     without: tuple[str, ...] | None = None  # what names the extra where it is missing; the first command if this is left out
-    named: str = ""  # the extra that is named then, if it is another
     module: str = "whence"  # the extra is offered if there is such a module with such a name
     name: str = "relevance"
 
@@ -66,7 +65,7 @@ USES = {
     ),
     "web": Use((_python(SERVED),), without=("whence", "serve", "--port", "0")),
     "corpus": Use(((*CORPUS, "found"), ("whence", "corpus", "query", "found", "SELECT count(*) FROM tokens"))),
-    "ray": Use(((*CORPUS, "spread", "--engine", "ray"),), named="corpus"),  # it brings that too, and that is missed first
+    "ray": Use(((*CORPUS, "spread", "--engine", "ray"),)),
     "captum": Use((_python(ATTRIBUTED),), module="whence.captum", name="LRP"),
     "keras": Use((_python("import h5py"),), without=_python("import whence; whence.from_keras('x.h5')"), name="from_keras"),
     "onnx": Use((_python("import onnx"),), without=_python("import whence; whence.from_onnx('x.onnx')"), name="from_onnx"),
@@ -170,7 +169,7 @@ def unnamed(environment: Environment) -> list[str]:
             continue
         done = environment.run(use.without or use.commands[0], seconds=60)
         last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-        if done.returncode == 0 or f"run: pip install 'whence[{use.named or name}]'" not in last:
+        if done.returncode == 0 or f"run: pip install 'whence[{name}]'" not in last:
             found.append(f"without the extra {name}: {last}")
     return found
 
