@@ -129,7 +129,9 @@ class Explanation(Plotted):
 
         return replace(
             self,
-            tokens=tuple(self.text[start:end] or self.tokens[group[0]] for (start, end), group in zip(spans, groups, strict=True)),
+            tokens=tuple(
+                self.text[start:end] or self.tokens[group[0]] for (start, end), group in zip(spans, groups, strict=True)
+            ),
             spans=tuple(spans),
             unknown=tuple(any(self.unknown[n] for n in group) for group in groups),
             relevance=summed(self.relevance),

@@ -39,7 +39,7 @@ def serve(
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise WhenceError(
-            f"whence serve needs {', '.join(missing)}; install the extra web: pip install -c constraints.txt '.[web]'"
+            f"whence serve needs {', '.join(missing)}; run: pip install 'whence[web]'"
         )
     given = token if token is not None else os.environ.get("WHENCE_TOKEN")
     if given is not None and not (given.strip() and given.isascii()):
