@@ -90,7 +90,9 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
         raise ModelError(f"{member.filename} is encrypted")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ModelError(f"{member.filename} is compressed by method {member.compress_type}; known are 0 and 8")
-    if member.file_size > min(largest, 100 * member.compress_size + 2**20):
+    if member.file_size > largest:
+        raise ModelError(f"{member.filename} has {member.file_size} bytes; at most {largest} are read")
+    if member.file_size > 100 * member.compress_size + 2**20:
         raise ModelError(f"{member.filename} would grow from {member.compress_size} to {member.file_size} bytes")
     with archive.open(member) as file:
         found = file.read(member.file_size + 1)

@@ -71,6 +71,10 @@ class KerasModule(nn.Module):
     def run_on_meta(self, length: int) -> None:
         """Compare all sizes with one another, without computing: on inputs of a number of steps."""
         flows = [Flow((meta_input(each, length),), (None,)) for each in self._plan.inputs]
+        if any(flow.tensors[0].numel() > LARGEST_TENSOR for flow in flows):
+            raise ModelError(
+                f"its inputs are of the shapes {[tuple(flow.tensors[0].shape) for flow in flows]}, which is too large"
+            )
         for layer, call in self._calls:
             name = self._plan.layers[call.layer].name
             try:

@@ -165,8 +165,12 @@ class Recurrent(KerasLayer):
         features, _ = shapes.next("kernel", None, wide)
         shapes.next("recurrent kernel", self.units, wide)
         if has_bias:
-            shapes.next("bias", *([2, wide] if reset_after else [wide]))
+            shapes.next("bias", *self.bias_shape(wide, reset_after))
         return features
+
+    def bias_shape(self, wide: int, reset_after: bool) -> tuple[int, ...]:
+        """The bias in a file; two rows if the recurrent part has its own."""
+        return (2, wide) if reset_after else (wide,)
 
     def native_layer(self, activation: str, gate: str, reset_after: bool) -> Native | None:
         """PyTorch's own layer, if it computes the same."""
@@ -317,5 +321,40 @@ class SimpleRNN(Recurrent):
         return partial(nn.RNN, nonlinearity=activation)
 
 
-RECURRENT: dict[str, type[Recurrent]] = {"LSTM": LSTM, "GRU": GRU, "SimpleRNN": SimpleRNN}
-CELLS = {f"{name}Cell": found for name, found in RECURRENT.items()}
+def without_cudnn(weights: Sequence[Tensor], units: int) -> list[Tensor]:
+    """Kernels of a layer that was made for cuDNN, as those of the usual one: each gate is stored in the other order of axes."""
+    return [
+        torch.cat([gate.reshape(units, -1).T for gate in torch.split(kernel, units, dim=1)], dim=1) for kernel in weights[:2]
+    ]
+
+
+class CuDNNLSTM(LSTM):
+    """Keras 2's LSTM for GPUs, with two biases in one."""
+
+    def bias_shape(self, wide: int, reset_after: bool) -> tuple[int, ...]:
+        """Both biases, one after the other."""
+        return (2 * wide,)
+
+    def ordered(self, weights: Sequence[Tensor]) -> list[Tensor]:
+        """PyTorch has two biases as well."""
+        kernel, recurrent = without_cudnn(weights, self.units)
+        return [kernel.T, recurrent.T, *weights[2].chunk(2)]
+
+
+class CuDNNGRU(GRU):
+    """Keras 2's GRU for GPUs, which resets behind the matrix."""
+
+    def _reset_after(self, options: Options) -> bool:
+        return True
+
+    def bias_shape(self, wide: int, reset_after: bool) -> tuple[int, ...]:
+        """Both biases, one after the other."""
+        return (2 * wide,)
+
+    def ordered(self, weights: Sequence[Tensor]) -> list[Tensor]:
+        """As of a usual GRU."""
+        return super().ordered([*without_cudnn(weights, self.units), weights[2].reshape(2, -1)])
+
+
+RECURRENT: dict[str, type[Recurrent]] = {layer.__name__: layer for layer in (LSTM, GRU, SimpleRNN, CuDNNLSTM, CuDNNGRU)}
+CELLS = {f"{layer.__name__}Cell": layer for layer in (LSTM, GRU, SimpleRNN)}
