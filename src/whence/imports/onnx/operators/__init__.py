@@ -1,0 +1,1 @@
+"""What the operators of ONNX compute, as plain torch calls; `table` lists them."""

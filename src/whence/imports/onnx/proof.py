@@ -1,0 +1,208 @@
+"""Tries an imported model out: it must run, and give what the file's outputs are by a reference or by onnxruntime."""
+
+import importlib
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.errors import ModelError
+from whence.imports.onnx.bounds import Bounded
+from whence.imports.onnx.graph import Input, Model, all_nodes
+from whence.imports.onnx.module import OnnxModule
+from whence.imports.onnx.quoting import quoted, shortened
+from whence.imports.onnx.run import DTYPES
+
+TOLERANCE = 1e-4  # of the larger of 1 and the output
+MOST_STEPS = 500  # of all loops, for an input of a few steps
+MOST_ELEMENTS = 2**25  # of one tensor, for an input of a few steps, beyond the weights
+# Sizes for those that a file does not declare: often the first is the batch and the second the steps, and the others the batch.
+SIZES = (
+    (2, 5, 7, 3),
+    (3, 4, 3, 3),
+    (1, 7, 1, 1),
+    (2, 2, 2, 2),
+    (1, 1, 1, 1),
+    (7, 1, 7, 7),
+    (16, 16, 16, 16),
+    (1, 64, 1, 1),
+    (1, 256, 1, 1),
+    (1, 512, 1, 1),
+    (1, 512, 512, 512),
+)
+COMPARED = 3  # inputs
+Arrays = object  # an array, a tensor, or a tuple of them
+
+
+def prove(module: OnnxModule, content: bytes, reference: tuple[Arrays, Arrays] | None) -> str:
+    """Say what the module was compared with; one that differs or does not run is refused."""
+    if reference is not None:
+        return _against_reference(module, reference)
+    if any(each.shape is None for each in module.model.inputs):
+        return "not compared: the file does not say how many axes its inputs have; give reference=(inputs, outputs)"
+    runs = _trials(module)
+    session = _session(content)
+    if isinstance(session, str):
+        return f"not compared: {session}"
+    return _against_runtime(module, runs, *session)
+
+
+def _against_reference(module: OnnxModule, reference: object) -> str:
+    if not isinstance(reference, tuple) or len(cast("tuple[object, ...]", reference)) != 2:
+        raise ModelError("reference must be (inputs, outputs)")
+    inputs, expected = (_tensors(each) for each in cast("tuple[object, object]", reference))
+    found = _results(module, inputs)
+    if len(found) != len(expected):
+        raise ModelError(f"the reference has {len(expected)} outputs; the model has {len(found)}: {', '.join(module.outputs)}")
+    difference = _difference(module, found, expected, "the reference")
+    return f"compared with the reference: largest difference {difference:.0e}"
+
+
+def _tensors(given: object) -> list[Tensor]:
+    several = cast("Sequence[object]", given) if isinstance(given, (tuple, list)) else [given]
+    try:
+        tensors = [torch.as_tensor(each) for each in several]
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ModelError(f"the reference holds something that is no array: {shortened(error)}") from None
+    return [each.float() if each.is_floating_point() else each for each in tensors]
+
+
+def _results(module: OnnxModule, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The outputs of a trial; loops and tensors are kept small, and whatever goes wrong becomes one sentence."""
+    weights = sum(each.numel() for each in module.parameters())
+    try:
+        with torch.no_grad(), Bounded(MOST_ELEMENTS + 4 * weights):
+            found = module.run(inputs, most_steps=MOST_STEPS)
+    except Exception as error:
+        where = "".join(f" ({note})" for note in getattr(error, "__notes__", []))
+        shapes = ", ".join(str(tuple(each.shape)) for each in inputs)
+        raise ModelError(f"the model cannot be run with inputs of shapes {shapes}: {shortened(error)}{where}") from None
+    return (found,) if isinstance(found, Tensor) else found
+
+
+def _trials(module: OnnxModule) -> list[tuple[list[Tensor], tuple[Tensor, ...]]]:
+    """Random inputs of several sizes that the model runs with, and its outputs. A model that runs with none is refused."""
+    runs: list[tuple[list[Tensor], tuple[Tensor, ...]]] = []
+    first: ModelError | None = None
+    generator = torch.Generator().manual_seed(0)
+    shapes: set[str] = set()
+    for sizes in SIZES:
+        inputs = _random_inputs(module.model, sizes, generator)
+        shape = str([each.shape for each in inputs])
+        if shape in shapes and not (runs and len(shapes) == 1):  # where all sizes are declared, other numbers are tried
+            continue
+        shapes.add(shape)
+        try:
+            runs.append((inputs, _results(module, inputs)))
+        except ModelError as error:
+            first = first or error
+        if len(runs) == COMPARED:
+            break
+    if not runs:
+        assert first is not None
+        raise ModelError(f"{first}; if that is due to the numbers, give reference=(inputs, outputs)")
+    return runs
+
+
+def _random_inputs(model: Model, sizes: Sequence[int], generator: torch.Generator) -> list[Tensor]:
+    """Inputs that have the declared shapes; sizes that are not declared are the given ones, equal for equal names."""
+    named: dict[str, int] = {}
+    return [
+        _random(each, model, [_size_of(size, named, sizes) for size in each.shape or ()], generator) for each in model.inputs
+    ]
+
+
+def _size_of(size: int | str | None, named: dict[str, int], sizes: Sequence[int]) -> int:
+    if isinstance(size, int):
+        return size
+    name = size or f" {len(named)}"
+    return named.setdefault(name, sizes[min(len(named), len(sizes) - 1)])
+
+
+def _random(given: Input, model: Model, shape: list[int], generator: torch.Generator) -> Tensor:
+    if math.prod(shape) > MOST_ELEMENTS:
+        raise ModelError(f"the input {quoted(given.name)} has {math.prod(shape)} numbers; give reference=(inputs, outputs)")
+    if given.kind == "float":
+        return torch.randn(shape, generator=generator)
+    if given.kind == "bool":
+        return torch.ones(shape, dtype=torch.bool)
+    high = _id_limit(given.name, model)
+    if high is None:
+        return torch.ones(shape, dtype=DTYPES[given.kind])
+    return torch.randint(high, shape, generator=generator).to(DTYPES[given.kind])
+
+
+def _id_limit(name: str, model: Model) -> int | None:
+    """The number of rows in the tables that ids are looked up in; None if an input does not hold ids."""
+    same, rows = {name}, list[int]()
+    for node in all_nodes(model.graph):
+        if node.op in ("Cast", "Identity", "Transpose", "Squeeze", "Unsqueeze", "Reshape") and node.inputs[0] in same:
+            same.update(node.outputs)
+        if node.op == "Gather" and len(node.inputs) == 2 and node.inputs[1] in same and node.inputs[0] in model.constants:
+            rows += model.constants[node.inputs[0]].shape[:1]
+    return min(rows) if rows and min(rows) else None
+
+
+def _session(content: bytes) -> tuple[Any, str] | str:
+    """An onnxruntime session and its version, or why there is none. It gets only files that were read wholly."""
+    try:
+        runtime: Any = importlib.import_module("onnxruntime")
+    except ImportError:
+        return "onnxruntime is not installed"
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL  # nothing is computed before a run
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    try:
+        return runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"]), str(runtime.__version__)
+    except Exception as error:
+        return f"onnxruntime does not load the file: {shortened(error)}"
+
+
+def _against_runtime(
+    module: OnnxModule, runs: Sequence[tuple[list[Tensor], tuple[Tensor, ...]]], session: Any, version: str
+) -> str:
+    types = {"tensor(double)": np.float64, "tensor(float16)": np.float16}
+    difference, compared, reason = 0.0, 0, ""
+    for inputs, found in runs:
+        feed = {
+            each.name: tensor.numpy().astype(types.get(each.type, _numpy_type(each.type)))
+            for each, tensor in zip(session.get_inputs(), inputs, strict=True)
+        }
+        try:
+            expected = session.run(None, feed)
+        except Exception as error:
+            reason = shortened(error)
+            continue
+        compared += 1
+        difference = max(difference, _difference(module, found, _tensors(expected), f"onnxruntime {version}"))
+    if not compared:
+        return f"not compared: onnxruntime {version} does not run the file: {reason}"
+    return f"compared with onnxruntime {version} on {compared} inputs: largest difference {difference:.0e}"
+
+
+def _numpy_type(name: str) -> Any:
+    known = {"float": np.float32, "bool": np.bool_, "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32}
+    known |= {"int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64, "uint64": np.uint64}
+    return known.get(name.removeprefix("tensor(").removesuffix(")"), np.float32)
+
+
+def _difference(module: OnnxModule, found: Sequence[Tensor], expected: Sequence[Tensor], whose: str) -> float:
+    """The largest difference of two sets of outputs, if it is small."""
+    largest = 0.0
+    for name, mine, other in zip(module.outputs, found, expected, strict=True):
+        if mine.shape != other.shape:
+            raise ModelError(f"the output {quoted(name)} is {tuple(mine.shape)}; by {whose} it is {tuple(other.shape)}")
+        one, two = mine.double(), other.double()
+        same = (one == two) | (one.isnan() & two.isnan())
+        off = torch.where(same, 0.0, (one - two).abs())
+        wrong = ~(off <= TOLERANCE * two.abs().clamp(min=1.0))
+        if bool(wrong.any()):
+            raise ModelError(
+                f"the output {quoted(name)} differs by {float(off.max()):.3g} from {whose}; it is not the same model"
+            )
+        largest = max(largest, float(off.max()) if off.numel() else 0.0)
+    return largest
