@@ -140,6 +140,8 @@ CASES = [
     Case("ReduceSum", constants=[whole()], attributes={"noop_with_empty_axes": 1}),
     Case("Resize", (1, 2, 4), ["", np.array([1, 1, 2], dtype=np.float32)]),
     Case("Resize", (1, 2, 4), ["", "", whole(1, 2, 7)], {"mode": "linear"}),
+    Case("Resize", (1, 2, 4), ["", "", whole(1, 2, 7)], {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
+    Case("OneHot", (2, 3), [np.int64(2), np.array([0.0, 1.0], dtype=np.float32)], kind=INT64),
 ]
 
 
@@ -177,6 +179,28 @@ def test_logarithms_and_roots(tmp_path: Path) -> None:
     x = random(2, 3)
     for mine, expected in zip(from_onnx(path)(x), by_runtime(path, x), strict=True):
         torch.testing.assert_close(mine, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_of_equal_numbers_topk_takes_the_first(tmp_path: Path) -> None:
+    path = saved(model([node("TopK", ["x", "k"], ["v", "i"])], {"x": (FLOAT, (1, 6))}, ["v", "i"], {"k": whole(3)}), tmp_path)
+    assert from_onnx(path)(torch.tensor([[1.0, 3.0, 1.0, 3.0, 3.0, 0.0]]))[1].tolist() == [[1, 3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "attributes"),
+    [
+        (["", np.array([1, 1, 0.6], dtype=np.float32)], {"mode": "linear"}),
+        (["", "", whole(1, 2, 8)], {"coordinate_transformation_mode": "align_corners"}),
+        (["", "", whole(1, 2, 8)], {"nearest_mode": "ceil"}),
+        (["", "", whole(1, 2, 8)], {"mode": "cubic"}),
+    ],
+)
+def test_a_resize_that_pytorch_does_otherwise_is_refused(sizes: list[Any], attributes: dict[str, Any], tmp_path: Path) -> None:
+    names = ["" if isinstance(each, str) else f"c{n}" for n, each in enumerate(sizes)]
+    constants = {name: each for name, each in zip(names, sizes, strict=True) if name}
+    proto = model([node("Resize", ["x", *names], ["y"], **attributes)], {"x": (FLOAT, (1, 2, 4))}, ["y"], constants)
+    with pytest.raises(ModelError, match=r"Resize .* is not known"):
+        from_onnx(saved(proto, tmp_path))
 
 
 def test_operators_of_the_newest_opsets(tmp_path: Path) -> None:

@@ -261,7 +261,12 @@ def one_hot(run: Run, ids: Tensor, depth: Operand, values: Tensor, *, axis: int 
     size, (low, high) = int(tensor_of(run, depth).reshape(-1)[0]), cast(Any, values.tolist())
     if bool((ids < 0).any()):
         ids = torch.where(ids < 0, ids + size, ids)
-    found = F.one_hot(ids.long(), size).to(values.dtype)
+    if bool(((ids < 0) | (ids >= size)).any()):
+        found = (ids.unsqueeze(-1) == torch.arange(size, device=ids.device)).to(
+            values.dtype
+        )  # none, for an id that is not there
+    else:
+        found = F.one_hot(ids.long(), size).to(values.dtype)
     if (low, high) != (0, 1):
         found = found * (high - low) + low
     return found if axis in (-1, ids.dim()) else found.movedim(-1, axis)
@@ -285,18 +290,16 @@ def resize(
 ) -> Tensor:
     """Resize of the axes after batch and channels, as PyTorch does it; other ways are refused."""
     wanted = _resized(x, scales, sizes)
-    if mode == "nearest":
-        is_known = (coordinate_transformation_mode, nearest_mode) == ("asymmetric", "floor") or all(
-            new % old == 0 for new, old in zip(wanted, x.shape[2:], strict=True)
-        )
-        if is_known and keep_aspect_ratio_policy == "stretch":
+    way, is_stretched = coordinate_transformation_mode, keep_aspect_ratio_policy == "stretch" and not antialias
+    is_half_pixel = way == "half_pixel" or (way == "pytorch_half_pixel" and 1 not in wanted)
+    if mode == "nearest" and is_stretched:
+        is_whole = all(new % old == 0 for new, old in zip(wanted, x.shape[2:], strict=True))
+        if (way, nearest_mode) == ("asymmetric", "floor") or (is_half_pixel and is_whole and nearest_mode.startswith("round")):
             return F.interpolate(x, wanted, mode="nearest")
-    is_corners = coordinate_transformation_mode == "align_corners"
-    is_known = mode == "linear" and not antialias and keep_aspect_ratio_policy == "stretch"
-    if is_known and (is_corners or coordinate_transformation_mode in ("half_pixel", "pytorch_half_pixel")):
+    if mode == "linear" and is_stretched and (way == "align_corners" or is_half_pixel):
         names = {1: "linear", 2: "bilinear", 3: "trilinear"}
-        return F.interpolate(x, wanted, mode=names[x.dim() - 2], align_corners=is_corners)
-    raise ModelError(f"Resize with mode {mode!r}, {coordinate_transformation_mode!r} and {nearest_mode!r} is not known")
+        return F.interpolate(x, wanted, mode=names[x.dim() - 2], align_corners=way == "align_corners")
+    raise ModelError(f"Resize with mode {mode!r}, {way!r} and {nearest_mode!r} is not known for these sizes")
 
 
 def _resized(x: Tensor, scales: Tensor | None, sizes: Tensor | None) -> list[int]:
@@ -305,7 +308,9 @@ def _resized(x: Tensor, scales: Tensor | None, sizes: Tensor | None) -> list[int
         wanted = cast("list[int]", sizes.tolist())
     elif scales is not None and scales.numel() == x.dim():
         factors = cast("list[float]", scales.tolist())
-        wanted = [int(size * factor) for size, factor in zip(x.shape, factors, strict=True)]
+        wanted = [round(size * factor) for size, factor in zip(x.shape, factors, strict=True)]
+        if any(abs(new - size * factor) > 1e-4 for new, size, factor in zip(wanted, x.shape, factors, strict=True)):
+            raise ModelError("Resize by scales that give no whole sizes is not known")
     else:
         raise ModelError("Resize needs scales or sizes for every axis")
     if x.dim() < 3 or len(wanted) != x.dim() or wanted[:2] != list(x.shape[:2]):

@@ -75,10 +75,10 @@ def arg_min(run: Run, x: Tensor, *, axis: int = 0, keepdims: int = 1, select_las
 def top_k(
     run: Run, x: Tensor, k_input: Operand | None = None, *, axis: int = -1, k: int = 1, largest: int = 1, sorted: int = 1
 ) -> Sequence[Tensor]:
-    """TopK."""
+    """TopK; of equal numbers, the first come first."""
     count = k if k_input is None else int(number(k_input))
-    found = torch.topk(x, count, dim=axis, largest=bool(largest), sorted=True)
-    return found.values, found.indices
+    found = torch.sort(x, dim=axis, descending=bool(largest), stable=True)
+    return found.values.narrow(axis, 0, count), found.indices.narrow(axis, 0, count)
 
 
 def cumulative_sum(run: Run, x: Tensor, axis: Operand, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
