@@ -489,6 +489,19 @@ def test_without_onnx_it_says_what_to_install(tmp_path: Path, monkeypatch: pytes
         from_onnx(path)
 
 
+def test_a_product_plus_what_depends_on_the_input_is_explained(tmp_path: Path) -> None:
+    """As tf2onnx writes a cell's two products: the second as the bias of the first."""
+    nodes = [
+        node("MatMul", ["x", "w"], ["m"]),
+        node("ReduceMean", ["m"], ["bias"], axes=[0], keepdims=0),
+        node("Gemm", ["x", "w", "bias"], ["y"]),
+    ]
+    module = from_onnx(saved(model(nodes, {"x": (FLOAT, (1, 3))}, ["y"], {"w": W(3, 4)}), tmp_path))
+    x = random(1, 3)
+    torch.testing.assert_close(module(x), 2 * x @ W(3, 4))
+    assert whence.relevance(module, x, target=1).check().relevance.shape == (1, 3)
+
+
 def test_the_number_of_inputs_is_checked(tmp_path: Path) -> None:
     module = from_onnx(saved(lookup(), tmp_path))
     with pytest.raises(InputError, match="got 2 inputs; it needs 1: ids"):

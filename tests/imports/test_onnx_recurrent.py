@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from onnx import helper, numpy_helper
@@ -238,6 +239,29 @@ def test_a_cell_without_a_layer_is_explained_as_by_hand(op: str, tmp_path: Path)
     torch.testing.assert_close(module(x), original(x))
     found = whence.relevance(module, x, target=2).check()
     torch.testing.assert_close(found.relevance, whence.relevance(original, x, target=2).relevance, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_that_the_file_rearranges_are_read(tmp_path: Path) -> None:
+    """As PyTorch exports a scripted model: gates are cut out and put together in ONNX's order, inside a branch."""
+    rows, x = 4 * H, helper.make_tensor_value_info
+    w, r = random(rows, I), random(rows, H)
+    nodes = [helper.make_node("Constant", [], ["flat_w"], value=numpy_helper.from_array(w.numpy()))]
+    nodes += [helper.make_node("Slice", ["flat_w", f"a{n}", f"b{n}", "axis"], [f"g{n}"]) for n in range(4)]
+    nodes += [
+        helper.make_node("Concat", ["g0", "g3", "g1", "g2"], ["ordered"], axis=0),
+        helper.make_node("Unsqueeze", ["ordered", "axis"], ["W"]),
+        helper.make_node("LSTM", ["x", "W", "R"], ["y"], hidden_size=H),
+    ]
+    branch = helper.make_graph(nodes, "branch", [], [x("y", FLOAT, None)])
+    call = helper.make_node("If", ["yes"], ["out"], then_branch=branch, else_branch=branch)
+    constants: dict[str, Any] = {"R": r[None], "axis": np.array([0]), "yes": np.array(True)}
+    for n in range(4):
+        constants |= {f"a{n}": np.array([n * H]), f"b{n}": np.array([(n + 1) * H])}
+    path = saved(model([call], {"x": (FLOAT, ("time", "batch", I))}, ["out"], constants), tmp_path)
+    module = from_onnx(path)
+    given = random(T, B, I)
+    torch.testing.assert_close(module(given), by_runtime(path, given)[0], rtol=1e-5, atol=1e-5)
+    assert any(isinstance(each, nn.LSTM) for each in module.modules())
 
 
 def test_a_plain_cell_is_pytorchs_own_layer(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ from whence.imports.onnx.tensors import kind_of, tensor_from
 # Operators that only move numbers: they are run when the file is read if all their inputs are constants, since exporters
 # rearrange the weights of recurrent layers by them. Their results are no larger than their inputs together.
 MOVES = frozenset("Identity Cast Transpose Reshape Flatten Squeeze Unsqueeze Concat Split Slice".split())
-MOST_MOVED = 2**20  # numbers, beyond those of the file
+MOST_MOVES = 8  # of each number of the file
+MOST_MOVED = 2**20  # numbers, beyond those
 FEW = 1024  # whole numbers that a constant may have to be among the settings
 EXACT = 2**24  # the whole numbers below it are exact as float32
 TYPED_ATTRIBUTES = {("Cast", "to"), ("EyeLike", "dtype")}  # attributes that name a type of numbers
@@ -78,7 +79,6 @@ class _Reader:
         if len(scope) != len(inputs):
             raise ModelError("two of its inputs have the same name")
         self._initializers(graph, scope)
-        self.left += sum(each.numel() for each in self.numbers.values())
         nodes = self._nodes(graph.node, scope, 0)
         outputs = self._found([each.name for each in graph.output], scope, "the outputs")
         if not outputs or len(outputs) > MOST_PLACES:
@@ -94,7 +94,12 @@ class _Reader:
         for each in graph.initializer:
             if each.name in scope:
                 raise ModelError(f"{quoted(each.name)} is made twice")
-            scope[each.name] = self._constant(each.name, *tensor_from(each, f"the tensor {quoted(each.name)}"))
+            scope[each.name] = self._stored(each.name, *tensor_from(each, f"the tensor {quoted(each.name)}"))
+
+    def _stored(self, name: str, kind: str, numbers: Tensor) -> str:
+        """Note a constant of the file."""
+        self.left += MOST_MOVES * numbers.numel()
+        return self._constant(name, kind, numbers)
 
     def _constant(self, name: str, kind: str, numbers: Tensor) -> str:
         """Note a constant under a name that a parameter can have."""
@@ -144,7 +149,7 @@ class _Reader:
         if (proto.domain, proto.op_type) in self.functions:
             return self._inlined(proto, inputs, made, depth)
         if proto.op_type == "Constant" and proto.domain in STANDARD:
-            return [self._constant(proto.output[0] if len(proto.output) else "constant", *_value_of(proto, what))]
+            return [self._stored(proto.output[0] if len(proto.output) else "constant", *_value_of(proto, what))]
         name = _numbered(_spelled(proto.name or proto.op_type, proto.op_type), self.parts)
         attributes, graphs = self._attributes(proto, scope, what, depth)
         op = proto.op_type if proto.domain in STANDARD else f"{proto.domain}.{proto.op_type}"

@@ -37,9 +37,10 @@ def gemm(
 ) -> Tensor:
     """Gemm: α A B + β C."""
     a, weight = a.t() if transA else a, b if transB else b.t()
-    if alpha == 1 and isinstance(c, Tensor) and beta == 1 and c.shape == weight.shape[:1]:
+    is_layer = isinstance(b, torch.nn.Parameter)
+    if is_layer and isinstance(c, torch.nn.Parameter) and alpha == 1 and beta == 1 and c.shape == weight.shape[:1]:
         return F.linear(a, weight, c)
-    found = F.linear(a, weight)
+    found = F.linear(a, weight) if is_layer else torch.matmul(a, weight.t())
     found = found if alpha == 1 else alpha * found
     return found if c is None or beta == 0 else found + (c if beta == 1 else beta * c)
 
