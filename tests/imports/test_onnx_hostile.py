@@ -263,6 +263,7 @@ FILES: dict[str, tuple[Callable[[], Any], str]] = {
     "an empty equation": (lambda: made("Einsum", ["x"], {}, equation="…->"), "cannot be run"),
     "no groups": (lambda: made("Conv", ["c", "w"], {"c": random(1, 2, 3), "w": random(2, 2, 1)}, group=0), "cannot be run"),
     "a kernel of no size": (lambda: made("MaxPool", ["c"], {"c": random(1, 2, 3)}, kernel_shape=[0]), "must be positive"),
+    "an Erf of nothing": (lambda: made("Erf", [], {}), "0 inputs"),
     "no kernel": (lambda: made("MaxPool", ["c"], {"c": random(1, 2, 3)}), "no attribute kernel_shape"),
     "opset 6": (lambda: model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, (2,))}, ["y"], opset=6), "its opset is 6"),
     "an opset to come": (

@@ -311,6 +311,50 @@ def test_convolutions_and_normalisations_are_explained_as_in_pytorch(tmp_path: P
     torch.testing.assert_close(found.relevance, expected.relevance, rtol=1e-4, atol=1e-5)  # float32 sums in another order
 
 
+HALVES = {
+    "last": [("Mul", ["x", "s"], "p"), ("Mul", ["p", "half"], "y")],
+    "of the sum": [("Mul", ["half", "s"], "p"), ("Mul", ["p", "x"], "y")],
+    "of the input": [("Mul", ["x", "half"], "p"), ("Mul", ["p", "s"], "y")],
+}
+
+
+@pytest.mark.parametrize("scale", ["Div", "Mul"])
+@pytest.mark.parametrize("halves", HALVES)
+def test_a_gelu_in_parts_is_explained_as_in_pytorch(halves: str, scale: str, tmp_path: Path) -> None:
+    nodes = [
+        node("MatMul", ["i", "w"], ["x"]),
+        node(scale, ["x", "root"], ["d"]),
+        node("Erf", ["d"], ["e"]),
+        node("Add", ["e", "one"], ["s"]),
+        *(node(op, given, [made]) for op, given, made in HALVES[halves]),
+    ]
+    root = np.float32(2**0.5 if scale == "Div" else 0.5**0.5)
+    constants = {"w": W(3, 4), "root": root, "one": np.float32(1), "half": np.float32(0.5)}
+    module = from_onnx(saved(model(nodes, {"i": (FLOAT, ("n", 3))}, ["y"], constants), tmp_path))
+    layer = nn.Linear(3, 4, bias=False)
+    with torch.no_grad():
+        layer.weight.copy_(W(3, 4).T)
+    original, x = nn.Sequential(layer, nn.GELU()), random(2, 3)
+    torch.testing.assert_close(module(x), original(x), rtol=1e-5, atol=1e-5)
+    found, expected = (whence.relevance(each, x, target=2).check() for each in (module, original))
+    torch.testing.assert_close(found.relevance, expected.relevance, rtol=1e-4, atol=1e-5)  # float32 sums in another order
+
+
+@pytest.mark.parametrize("change", [{"one": 2.0}, {"half": 0.25}, {"root": 1.0}])
+def test_what_only_looks_like_a_gelu_is_left_as_it_is(change: dict[str, float], tmp_path: Path) -> None:
+    nodes = [
+        node("Div", ["x", "root"], ["d"]),
+        node("Erf", ["d"], ["e"]),
+        node("Add", ["e", "one"], ["s"]),
+        node("Mul", ["x", "s"], ["p"]),
+        node("Mul", ["p", "half"], ["y"]),
+    ]
+    constants = {name: np.float32(value) for name, value in {"root": 2**0.5, "one": 1.0, "half": 0.5, **change}.items()}
+    path = saved(model(nodes, {"x": (FLOAT, (2, 3))}, ["y"], constants), tmp_path)
+    x = random(2, 3)
+    torch.testing.assert_close(from_onnx(path)(x), by_runtime(path, x)[0], rtol=1e-5, atol=1e-5)
+
+
 def body(nodes: Sequence[Any], inputs: Sequence[str], outputs: Sequence[str]) -> Any:
     given, made = ([helper.make_tensor_value_info(name, FLOAT, None) for name in names] for names in (inputs, outputs))
     return helper.make_graph(nodes, "body", given, made)

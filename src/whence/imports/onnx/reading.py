@@ -29,6 +29,7 @@ from whence.imports.onnx.quoting import quoted, shortened
 from whence.imports.onnx.recurrent import is_recurrent, weight_names
 from whence.imports.onnx.run import Run
 from whence.imports.onnx.tensors import kind_of, tensor_from
+from whence.imports.onnx.whole_gelus import with_whole_gelus
 
 # Operators that only move numbers: they are run when the file is read if all their inputs are constants, since exporters
 # rearrange the weights of recurrent layers by them. Their results are no larger than their inputs together.
@@ -83,6 +84,7 @@ class _Reader:
         outputs = self._found([each.name for each in graph.output], scope, "the outputs")
         if not outputs or len(outputs) > MOST_PLACES:
             raise ModelError(f"it has {len(outputs)} outputs")
+        nodes = with_whole_gelus(nodes, outputs, self.numbers)
         whole = Graph(tuple(each.name for each in inputs), outputs, _needed(nodes, outputs))
         model, numbers = self._with_constants(whole, inputs)
         require_sound(model)
@@ -124,6 +126,7 @@ class _Reader:
         scope.update(zip(given, inputs, strict=True))
         nodes = self._nodes(graph.node, scope, depth)
         outputs = self._found([each.name for each in graph.output], scope, "a graph's outputs")
+        nodes = with_whole_gelus(nodes, outputs, self.numbers)
         return Graph(inputs, outputs, _needed(nodes, outputs))
 
     def _nodes(self, nodes: Iterable[Any], scope: Scope, depth: int) -> list[Node]:
