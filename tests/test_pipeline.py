@@ -147,10 +147,10 @@ def test_tokens_that_are_not_there_cannot_be_deleted(deleted: list[int], message
 def test_an_empty_text_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="the text is empty: there is no word to explain"):
         whence.explain(make(), text)
-    with pytest.raises(InputError, match="text 2 is empty"):
-        whence.explain(make(), ["good", text])
-    with pytest.raises(InputError, match="text 1 is a int; give a string"):
-        whence.explain(make(), cast(Any, [3]))
+    good, bad, number = whence.explain(make(), ["good", text, 3])
+    assert not good.error and good.row == 0
+    assert bad == whence.Explanation.failed(text, "the text is empty", row=1, model=good.model)
+    assert number.error == "3 is not a text but a int" and number.text == "" and math.isnan(number.score)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     )
     from whence.explanation import Explanation
     from whence.explanations import Explanations
+    from whence.imports.keras import from_keras
+    from whence.imports.onnx.importing import from_onnx
     from whence.inspection import Inspection
     from whence.interpreter.rules.custom import Call, handles
     from whence.interpreter.rules.gates import gate
@@ -73,6 +75,8 @@ _HOMES = {
     ),
     "Explanation": "whence.explanation",
     "Explanations": "whence.explanations",
+    "from_keras": "whence.imports.keras",
+    "from_onnx": "whence.imports.onnx.importing",
     "Inspection": "whence.inspection",
     "Call": "whence.interpreter.rules.custom",
     "handles": "whence.interpreter.rules.custom",
@@ -140,6 +144,8 @@ __all__ = [
     "evaluate",
     "explain",
     "explain_series",
+    "from_keras",
+    "from_onnx",
     "gate",
     "handles",
     "inspect",

@@ -249,8 +249,8 @@ def text_of(given: object) -> Text:
         return split
     if is_missing(given):
         raise InputError(f"there is no text ({given})")
-    shown = repr(given)
-    raise InputError(f"{shown[:40]}{'…' * (len(shown) > 40)} is not a text but a {type(given).__name__}")
+    shown, kind = repr(cast(object, given)), type(cast(object, given)).__name__
+    raise InputError(f"{shown[:40]}{'…' * (len(shown) > 40)} is not a text but a {kind}")
 
 
 def _require_characters(text: str) -> None:

@@ -121,6 +121,8 @@ class Explanations(list[Explanation], Plotted):
         types |= {"relevance": pa.list_(pa.float64()), "unknown": pa.list_(pa.bool_()), "scores": amounts, "absorbed": amounts}
         types |= {"spans": pa.list_(pa.list_(pa.int64(), 2))}
         columns = self.columns()
+        columns["text"] = [_valid(each) for each in columns["text"]]
+        columns["tokens"] = [each and [_valid(token) for token in each] for each in columns["tokens"]]
         for name in ("scores", "absorbed"):
             columns[name] = [None if each is None else list(each.items()) for each in columns[name]]
         return pa.table({name: pa.array(column, types.get(name, pa.string())) for name, column in columns.items()})
@@ -134,3 +136,8 @@ class Explanations(list[Explanation], Plotted):
 
     def _repr_html_(self) -> str | None:
         return self.displays["html"](self) if "html" in self.displays else None
+
+
+def _valid(text: str) -> str:
+    """The text with question marks for what is no character."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from whence.errors import InputError
-from whence.explanation import Explanation, Explanations
+from whence.explanation import Explanation
+from whence.explanations import Explanations
 from whence.plots import plot
 from whence.render.colour import shades
 

@@ -19,7 +19,7 @@ from whence.cli.streams import note, opened, require_place
 from whence.errors import DataError, InputError
 from whence.explanation import Explanation
 from whence.methods.registry import METHODS
-from whence.render.formats import FORMATS, format_of, write_pieces
+from whence.render.formats import FORMATS, TABLES, format_of, write_pieces
 
 if TYPE_CHECKING:
     from whence._explain import Targets
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     FormatName = str
 else:  # the names in the registries, as typer checks and lists them
     MethodName = StrEnum("MethodName", {name: name for name in METHODS})
-    FormatName = StrEnum("FormatName", {name: name for name in FORMATS})
+    FormatName = StrEnum("FormatName", {name: name for name in FORMATS | TABLES})
 
 
 TERMINAL = FormatName("terminal")
@@ -104,7 +104,7 @@ def explain(
             _print(passing)
         else:
             with opened(output) as stream:
-                write_pieces(stream, passing, chosen_format)
+                write_pieces(stream, passing, chosen_format, is_terminal=output is None and sys.stdout.isatty())
     if counted.failed == counted.texts:
         raise InputError(counted.first if counted.texts == 1 else f"no text could be explained; the first: {counted.first}")
     if counted.failed:

@@ -15,6 +15,7 @@ from whence.cli.data import data
 from whence.cli.doctor import doctor
 from whence.cli.evaluate import evaluate
 from whence.cli.explain import explain
+from whence.cli.importing import import_model
 from whence.cli.inspect import inspect
 from whence.cli.models import models
 from whence.cli.paper import paper
@@ -38,6 +39,7 @@ app.command()(evaluate)
 app.command()(paper)
 app.command()(train)
 app.command()(serve)
+app.command("import")(import_model)
 app.command()(models)
 app.command()(bench)
 app.command()(doctor)

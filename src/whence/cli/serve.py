@@ -38,9 +38,7 @@ def serve(
         signal.signal(number, _leave)  # until the server has its own
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise WhenceError(
-            f"whence serve needs {', '.join(missing)}; run: pip install 'whence[web]'"
-        )
+        raise WhenceError(f"whence serve needs {', '.join(missing)}; run: pip install 'whence[web]'")
     given = token if token is not None else os.environ.get("WHENCE_TOKEN")
     if given is not None and not (given.strip() and given.isascii()):
         raise InputError("the token is empty or has characters other than ASCII; give another")

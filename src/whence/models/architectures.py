@@ -17,7 +17,7 @@ OWN = "own"  # the kind of a module that only its user can build
 
 # Modules that are built from their settings: the kind in config.json, and where the class is. Such a class has `settings()`,
 # plain data for JSON, and a class method `built(settings)` that checks them and makes the same module with any weights.
-BUILT: dict[str, tuple[str, str]] = {}
+BUILT = {"keras": ("whence.imports.keras", "KerasModule"), "onnx": ("whence.imports.onnx.module", "OnnxModule")}
 
 
 class BuiltModule(Protocol):

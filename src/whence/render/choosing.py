@@ -44,11 +44,13 @@ def overview(explanations: Explanations) -> str:
     facts = [f"{len(texts):,} texts"]
     facts += [f"{sum(each.is_right is True for each in known):,} of {len(known):,} predicted right"] if known else []
     facts += [f"{failed:,} could not be explained"] if failed else []
-    words = "".join(
+    words = [] if len(texts) < len(explanations) else explanations.top_words()
+    chips = "".join(
         f'<span class="chip"><b>{_safe(word)}</b> {total:+.2f}{f" in {times}" if times > 1 else ""}</span>'
-        for word, total, times in explanations.top_words()
+        for word, total, times in words
     )
-    return f'<div class="head">{" · ".join(facts)}</div><div class="head">largest sums of relevance: {words}</div>'
+    top = f'<div class="head">largest sums of relevance: {chips}</div>' if words else ""
+    return f'<div class="head">{" · ".join(facts)}</div>{top}'
 
 
 def controls(shown: Sequence[Explanation], name: str) -> str:

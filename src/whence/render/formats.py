@@ -9,6 +9,7 @@ from whence.errors import InputError, WhenceError
 from whence.explanation import Explanation
 from whence.explanations import Explanations
 from whence.models.files import whole_file
+from whence.render.colour import visible
 
 Groups = Sequence[Sequence[Explanation]]  # the explanations of one text together
 
@@ -19,9 +20,9 @@ FORMATS = {
     "json": "whence.render.json_lines.json_lines",
     "latex": "whence.render.latex.document",
     "svg": "whence.render.svg.picture",
-    "csv": "whence.render.tables.csv_lines",
-    "parquet": "whence.render.tables.parquet",
 }
+# Those for programs, which may be a string or bytes.
+TABLES = {"csv": "whence.render.tables.csv_lines", "parquet": "whence.render.tables.parquet"}
 SUFFIXES = {
     ".html": "html",
     ".htm": "html",
@@ -63,8 +64,11 @@ def _bytes(found: str | bytes) -> bytes:
     return found.encode("utf-8", errors="replace") if isinstance(found, str) else found
 
 
-def write_pieces(file: IO[bytes], pieces: Iterable[Groups], format: str) -> None:
-    """Write explanations to a file as they come; formats that need all at once wait for the last."""
+def write_pieces(file: IO[bytes], pieces: Iterable[Groups], format: str, *, is_terminal: bool = False) -> None:
+    """Write explanations to a file as they come; formats that need all at once wait for the last.
+
+    A terminal gets no control characters.
+    """
     if format == "parquet":
         from whence.render.tables import write_parquet
 
@@ -72,14 +76,15 @@ def write_pieces(file: IO[bytes], pieces: Iterable[Groups], format: str) -> None
     elif format in PIECEWISE:
         for n, groups in enumerate(pieces):
             head = {"head": False} if format == "csv" and n else {}
-            file.write(_bytes(_function(format)(groups, **head)))
+            found = _function(format)(groups, **head)
+            file.write(_bytes(visible(found) if is_terminal and isinstance(found, str) else found))
             file.flush()
     else:
         file.write(content([group for groups in pieces for group in groups], format))
 
 
 def _function(format: str) -> Callable[..., str | bytes]:
-    module, _, name = FORMATS[format].rpartition(".")
+    module, _, name = (FORMATS | TABLES)[format].rpartition(".")
     return getattr(import_module(module), name)
 
 

@@ -105,7 +105,7 @@ def print_list_on(console: Console, explanations: Explanations) -> None:
     console.print(table)
     if rest > 0:
         console.print(Text(f"… and {rest} more"))
-    if words := explanations.top_words() if len(shown) > 1 else []:
+    if words := explanations.top_words() if 1 < len(groups) == len(shown) else []:
         listed = ", ".join(f"{one_line(word)} {total:+.2f}" for word, total, _ in words)
         console.print(Text(f"largest sums of relevance: {listed}", style="dim"))
     if methods:
