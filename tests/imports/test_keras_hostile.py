@@ -293,7 +293,10 @@ ARCHIVES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         "is compressed by method 14; known are 0 and 8",
     ),
     "truncated": (lambda archive: archive[:-100], "it is damaged"),
-    "weights no HDF5": (lambda archive: zipped({**parts(archive), "model.weights.h5": b"x" * 100}), "it is damaged"),
+    "weights no HDF5": (
+        lambda archive: zipped({**parts(archive), "model.weights.h5": b"x" * 100}),
+        "its places are not numbers",
+    ),
     "something else": (lambda archive: b"hello" * 100, "it is neither a .keras nor an HDF5 file"),
     "nothing": (lambda archive: b"", "it is neither a .keras nor an HDF5 file"),
 }
@@ -350,7 +353,18 @@ def test_a_hostile_hdf5_file_is_refused(name: str, hdf5: bytes, tmp_path: Path) 
 
 @pytest.mark.parametrize("left", [9, 100, 1000, 5000])
 def test_a_truncated_file_is_refused(left: int, hdf5: bytes, tmp_path: Path) -> None:
-    refused(hdf5[:left], tmp_path, "it is damaged", ".h5")
+    refused(hdf5[:left], tmp_path, "it is damaged|a collection of texts in it has a wrong size|its places are not", ".h5")
+
+
+@pytest.mark.parametrize("length", [2**64 - 16, 2**63, 10**6, 2**64 - 1])
+def test_texts_of_wrong_sizes_are_refused(length: int, hdf5: bytes, tmp_path: Path) -> None:
+    start = hdf5.index(b"GCOL\x01") + 16  # the HDF5 library does not come to an end with the first of these
+    content = hdf5[: start + 8] + length.to_bytes(8, "little") + hdf5[start + 16 :]
+    refused(content, tmp_path, "a text in it has a wrong size", ".h5")
+
+
+def test_other_sizes_of_places_are_refused(hdf5: bytes, tmp_path: Path) -> None:
+    refused(hdf5[:14] + b"\x04" + hdf5[15:], tmp_path, "its places are not numbers of 8 bytes", ".h5")
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:

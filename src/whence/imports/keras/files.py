@@ -25,6 +25,8 @@ MOST_MEMBERS = 1000  # files in an archive
 MOST_NAMES = 2**14  # names in an attribute
 HEAP_BYTES = 128 * 2**20  # of texts in one attribute
 DEEPEST_PATH = 40  # groups in a path
+MOST_HEAPS = 200  # collections of texts
+HEAP = b"GCOL\x01"  # begins a collection of texts in HDF5
 NEEDED = ("config.json", "metadata.json", "model.weights.h5")
 
 
@@ -136,7 +138,7 @@ class Hdf5:
     def __init__(self, content: bytes) -> None:
         self._library = h5py()
         self._left = 2 * len(content) + 2**20  # bytes that may still be read
-        self._heap = _largest_heap(content)
+        self._heap = largest_heap(content)
         with refusing():
             self.root = self._library.File(self._library.h5f.open_file_image(content))
 
@@ -237,13 +239,35 @@ class Hdf5:
         return group.attrs[name]
 
 
-def _largest_heap(content: bytes) -> int:
-    """The bytes of the largest collection of texts in an HDF5 file; one text is not larger."""
-    largest, place = 0, content.find(b"GCOL\x01\0\0\0")
+def largest_heap(content: bytes) -> int:
+    """The bytes of the largest collection of texts in an HDF5 file; one text is not larger.
+
+    Every collection is checked: the HDF5 library itself does not come to an end with one whose objects have wrong sizes.
+    """
+    sizes = content[13:15] if content[8:9] in (b"\0", b"\1") else content[9:11]
+    if sizes != b"\x08\x08":
+        raise ModelError("its places are not numbers of 8 bytes, as in the files that Keras writes")
+    largest, count, place = 0, 0, content.find(HEAP)
     while place >= 0:
-        sizes = struct.unpack_from("<Q", content, place + 8) if place + 16 <= len(content) else (0,)
-        largest, place = max(largest, min(sizes[0], len(content))), content.find(b"GCOL\x01\0\0\0", place + 16)
+        largest, count, place = max(largest, _heap(content, place)), count + 1, content.find(HEAP, place + 16)
+        if count > MOST_HEAPS:
+            raise ModelError(f"it holds more than {MOST_HEAPS} collections of texts")
     return largest
+
+
+def _heap(content: bytes, place: int) -> int:
+    """The bytes of one collection: a header of 16 bytes, then objects, each a header of 16 bytes and a text."""
+    (size,) = struct.unpack_from("<8xQ", content.ljust(place + 16), place)
+    end = place + size
+    if not 16 <= size <= len(content) - place:
+        raise ModelError("a collection of texts in it has a wrong size")
+    at = place + 16
+    while at + 16 <= end:
+        index, length = struct.unpack_from("<H6xQ", content, at)
+        at += length if index == 0 else 16 + -(-length // 8) * 8  # number 0 is what is left over, with its header
+        if length > size or at > end or (index == 0 and length < 16):
+            raise ModelError("a text in it has a wrong size")
+    return size
 
 
 def require_version(version: object) -> int:

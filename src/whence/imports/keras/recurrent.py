@@ -49,7 +49,7 @@ class Steps(nn.Module):
                 states = tuple(torch.where(kept, new, old) for new, old in zip(after, states, strict=True))
             outputs.append(output)
         if x.is_meta:
-            outputs = outputs * x.shape[1]
+            return output[:, None].expand(-1, x.shape[1], -1), states
         return torch.stack(outputs, 1), states
 
 
