@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from whence.errors import ModelError
+from whence.imports.onnx.run import ExcessError
 
 # Results that have no more elements than the largest argument.
 SPARING = frozenset(
@@ -40,7 +40,7 @@ class Bounded(TorchDispatchMode):
             size = _exact_size(func, args, kwargs or {})
         self.left -= min(size, self.most)
         if size > self.most or self.left < 0:
-            raise ModelError(f"it makes tensors of {size} numbers out of an input of a few steps")
+            raise ExcessError(f"it makes tensors of {size} numbers, which is too many for an input of this size")
         return func(*args, **(kwargs or {}))
 
 

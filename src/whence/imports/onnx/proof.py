@@ -14,11 +14,11 @@ from whence.imports.onnx.bounds import Bounded
 from whence.imports.onnx.graph import Input, Model, all_nodes
 from whence.imports.onnx.module import OnnxModule
 from whence.imports.onnx.quoting import quoted, shortened
-from whence.imports.onnx.run import DTYPES
+from whence.imports.onnx.run import DTYPES, ExcessError
 
 TOLERANCE = 1e-4  # of the larger of 1 and the output
-MOST_STEPS = 500  # of all loops, for an input of a few steps
-MOST_ELEMENTS = 2**25  # of one tensor, for an input of a few steps, beyond the weights
+MOST_STEPS = 500  # of all loops, beyond 20 for every step of the input
+MOST_ELEMENTS = 2**25  # of one tensor, beyond the weights and the input
 # Sizes for those that a file does not declare: often the first is the batch and the second the steps, and the others the batch.
 SIZES = (
     (2, 5, 7, 3),
@@ -72,15 +72,21 @@ def _tensors(given: object) -> list[Tensor]:
 
 def _results(module: OnnxModule, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The outputs of a trial; loops and tensors are kept small, and whatever goes wrong becomes one sentence."""
-    weights = sum(each.numel() for each in module.parameters())
+    numbers = sum(each.numel() for each in (*module.parameters(), *inputs))
+    steps = MOST_STEPS + 20 * max((max(each.shape, default=0) for each in inputs), default=0)
     try:
-        with torch.no_grad(), Bounded(MOST_ELEMENTS + 4 * weights):
-            found = module.run(inputs, most_steps=MOST_STEPS)
+        with torch.no_grad(), Bounded(MOST_ELEMENTS + 4 * numbers):
+            found = module.run(inputs, most_steps=steps)
+    except ExcessError as error:
+        raise ExcessError(f"{error}{_where(error)}") from None
     except Exception as error:
-        where = "".join(f" ({note})" for note in getattr(error, "__notes__", []))
         shapes = ", ".join(str(tuple(each.shape)) for each in inputs)
-        raise ModelError(f"the model cannot be run with inputs of shapes {shapes}: {shortened(error)}{where}") from None
+        raise ModelError(f"the model cannot be run with inputs of shapes {shapes}: {shortened(error)}{_where(error)}") from None
     return (found,) if isinstance(found, Tensor) else found
+
+
+def _where(error: Exception) -> str:
+    return "".join(f" ({note})" for note in getattr(error, "__notes__", []))
 
 
 def _trials(module: OnnxModule) -> list[tuple[list[Tensor], tuple[Tensor, ...]]]:
@@ -97,6 +103,8 @@ def _trials(module: OnnxModule) -> list[tuple[list[Tensor], tuple[Tensor, ...]]]
         shapes.add(shape)
         try:
             runs.append((inputs, _results(module, inputs)))
+        except ExcessError:
+            raise
         except ModelError as error:
             first = first or error
         if len(runs) == COMPARED:

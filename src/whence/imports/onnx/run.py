@@ -21,6 +21,10 @@ DTYPES = {
 Ints = tuple[int, ...]
 
 
+class ExcessError(ModelError):
+    """A file asks for far more than its inputs can need."""
+
+
 @dataclass(eq=False)
 class Run:
     """One call of a model. All floats have one dtype, whatever the file says: that of the weights."""
@@ -42,7 +46,9 @@ class Run:
         """Note a step of a loop; too many of them are refused where a file is tried out."""
         self.steps += 1
         if self.most_steps is not None and self.steps > self.most_steps:
-            raise ModelError(f"its loops have not ended after {self.most_steps} steps for an input of a few steps")
+            raise ExcessError(
+                f"its loops have not ended after {self.most_steps} steps, which is too many for an input of this size"
+            )
 
 
 def ints(tensor: Tensor | float) -> list[int]:
