@@ -307,6 +307,12 @@ def test_a_hostile_file_is_refused(name: str, folder: Path) -> None:
     refused(saved(make(), folder), says)
 
 
+def test_a_window_larger_than_the_first_inputs_tried_is_no_excess(tmp_path: Path) -> None:
+    nodes = [node("Conv", ["x", "w"], ["y"], strides=[128])]
+    proto = model(nodes, {"x": (FLOAT, ("n", 1, "t"))}, ["y"], {"w": random(258, 1, 256)})
+    assert "compared with onnxruntime" in from_onnx(saved(proto, tmp_path)).proof
+
+
 def test_a_loop_may_take_as_many_steps_as_its_input_has(tmp_path: Path) -> None:
     step = helper.make_graph(
         [node("Add", ["s", "x_t"], ["t"])],

@@ -74,11 +74,16 @@ def _steps(args: Sequence[Any]) -> int:
 
 
 def _exact_size(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    """The number of elements that a call makes, by its shape on the meta device; the bound if it has none there."""
+    """The number of elements that a call makes, by its shape on the meta device.
+
+    The bound, if the call has no meta form; 0 if its shapes are wrong, for then it will fail.
+    """
     try:
         found = func(*_on_meta(args), **{**_on_meta(kwargs), **({"device": "meta"} if "device" in kwargs else {})})
-    except Exception:
+    except NotImplementedError:
         return _size(func, args, kwargs)
+    except Exception:
+        return 0
     return sum(each.numel() for each in _tensors(found))
 
 
