@@ -16,10 +16,11 @@ with atheris.instrument_imports(include=["whence"]):  # pyright: ignore
     from whence.data.sst import parse_tree
     from whence.errors import DataError, ModelError
     from whence.models.classifier import Architecture, RecurrentClassifier
-    from whence.models.pipeline import FILES, Pipeline, load_pipeline
+    from whence.models.pipeline import Pipeline, load_pipeline
     from whence.text.tokenizer import TreebankTokenizer
     from whence.text.vocabulary import Vocabulary
 
+FILES = ("config.json", "model.safetensors", "vocabulary.txt")
 FOLDER = Path(tempfile.mkdtemp())
 VOCABULARY = Vocabulary(["good", "bad"])
 torch.manual_seed(0)
