@@ -40,6 +40,7 @@ def run(*args: str, stdin: bytes | None = None, cwd: Path | None = None, **env: 
         ["models"],
         ["data", "sst"],
         ["summarize"],
+        ["import"],
         ["corpus", "explain"],
         ["corpus", "words"],
     ],

@@ -147,16 +147,15 @@ class Given(NamedTuple):
 
 def _given(texts: list[str], file: Path | None, columns: "Columns") -> Iterator[Given]:
     """The texts of a call: its arguments, then the rows of a file or else the lines of standard input."""
+    if file is None and (columns.content or columns.label):
+        raise InputError("--text and --label name columns of a table; give it by --file")
     for text in filter(os.path.isfile, texts):
         note(f"{text!r} is explained as a text; to explain the lines of the file of that name, give --file {shlex.quote(text)}")
     yield from map(Given, texts)
     if file is None and texts:
         return
-    if file is None:
-        if sys.stdin.isatty():
-            raise InputError("there is no text; give one as an argument, by --file, or on standard input")
-        if columns.content or columns.label:
-            raise InputError("--text and --label name columns of a table; give it by --file")
+    if file is None and sys.stdin.isatty():
+        raise InputError("there is no text; give one as an argument, by --file, or on standard input")
     yield from _rows(file, columns)
 
 

@@ -1,0 +1,99 @@
+"""`whence explain --file`: tables in, tables out, a row for every row."""
+
+import csv
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.test_cli import WHENCE, run
+
+ROWS = 'id,review,mood\r\n1,"a warm, funny film",positive\r\n2,,neutral\r\n3,"dull\nand slow",negative\r\n'
+
+
+def test_a_table_is_read_by_its_columns(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(b"\xef\xbb\xbf" + ROWS.encode())
+    done = run("explain", "--file", "in.csv", "--text", "review", "--label", "mood", "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, empty, last = (json.loads(line) for line in done.stdout.splitlines())
+    assert first["text"] == "a warm, funny film" and first["row"] == 0 and first["label"] == "positive"
+    assert [first["text"][start:end] for start, end in first["spans"]] == first["tokens"]
+    assert len(first["unknown"]) == len(first["tokens"])
+    assert empty == {"row": 1, "text": "", "label": "neutral", "error": "the text is empty"}
+    assert last["text"] == "dull\nand slow" and last["row"] == 2
+    assert done.stderr == "whence: note: 1 of 3 texts could not be explained; the first: the text is empty\n"
+
+
+@pytest.mark.parametrize("name", ["in.tsv", "in.jsonl", "in.parquet", "in.txt.gz"])
+def test_every_table_gives_the_same(name: str, tmp_path: Path) -> None:
+    texts = ["a warm film", "", "dull"]
+    path = tmp_path / name
+    if name.endswith(".tsv"):
+        path.write_text("text\tn\n" + "".join(f"{text}\t1\n" for text in texts))
+    elif name.endswith(".jsonl"):
+        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    elif name.endswith(".parquet"):
+        import pyarrow as pa
+
+        pq.write_table(pa.table({"text": texts}), path)
+    else:
+        path.write_bytes(gzip.compress("\n".join(texts).encode()))
+    done = run("explain", "--file", name, "--output", "out.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    found = {int(row["row"]): row for row in rows}
+    assert sorted(found) == ([0, 2] if name.startswith("in.txt") else [0, 1, 2])  # an empty line of a text is no text
+    assert found[0]["text"] == "a warm film" and json.loads(found[2]["tokens"]) == ["dull"]
+
+
+def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text(ROWS)
+    (tmp_path / "empty.csv").write_text("text\n")
+    (tmp_path / "bad.csv").write_text("text\n\n \n")
+    cases = {
+        ("--file", "in.csv"): "has no column 'text'; its columns are 'id', 'review', 'mood'; choose one with --text",
+        ("--file", "in.csv", "--text", "id", "--output", "x.docx"): "x.docx ends in '.docx'; a format is known by its suffix",
+        ("--file", "empty.csv"): "empty.csv holds no text",
+        ("--file", "bad.csv"): "the text is empty",
+        ("--file", "gone.csv"): "gone.csv cannot be read: No such file or directory",
+        ("good", "--text", "review"): "--text and --label name columns of a table; give it by --file",
+    }
+    for arguments, message in cases.items():
+        done = run("explain", *arguments, cwd=tmp_path)
+        assert done.returncode == 2, (arguments, done.stderr)
+        assert message in done.stderr and done.stderr.count("\n") <= 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.csv", "empty.csv", "in.csv"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals are sent as on Linux")
+def test_a_killed_command_leaves_no_half_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a long and winding film that never ends\n" * 60_000)
+    (tmp_path / "out.jsonl").write_text("old")
+    command = [*WHENCE, "explain", "--file", "in.txt", "--output", "out.jsonl"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not [path for path in tmp_path.glob(".out.jsonl.*") if path.stat().st_size] and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)  # Ctrl-C: what is unfinished goes
+    assert process.wait(30) == 130
+    assert (tmp_path / "out.jsonl").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["in.txt", "out.jsonl"]
+
+
+def test_the_first_answers_come_at_once(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a long and winding film that never ends\n" * 200_000)
+    command = [*WHENCE, "explain", "--file", "in.txt", "--format", "json"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert json.loads(process.stdout.readline())["row"] == 0
+        process.stdout.close()  # as head -1 does
+        assert process.stderr.read() == b""
+        process.wait(60)
