@@ -44,7 +44,7 @@ def pipeline() -> Pipeline:
 def test_every_kind_of_column_is_explained_in_place(kind: str, pipeline: Pipeline) -> None:
     found = whence.explain(pipeline, COLUMNS[kind]([TEXTS[0], None, "", *TEXTS[1:]]))
     assert [each.row for each in found] == [0, 1, 2, 3, 4]
-    assert [each.error for each in found.failures()] == ["there is no text (None)", "the text is empty"]
+    assert [each.error for each in found.failures()] == ["there is no text", "the text is empty"]
     alone = [whence.explain(pipeline, text) for text in TEXTS]
     for one, other in zip(alone, [found[0], found[3], found[4]], strict=True):
         assert one.tokens == other.tokens and one.relevance == pytest.approx(other.relevance, abs=1e-5)
@@ -86,7 +86,13 @@ def test_labels_are_names_or_numbers(pipeline: Pipeline) -> None:
     assert whence.explain(pipeline, "good", labels="neutral").label == "neutral"
     unknown = whence.explain(pipeline, TEXTS, labels=[None, math.nan, "no class"])
     assert [each.label for each in unknown] == [None, None, "no class"]
-    assert [each.is_right for each in unknown] == [None, None, False]
+    assert [each.is_right for each in unknown] == [None, None, None]
+    written = whence.explain(pipeline, TEXTS, labels=["1", " Positive ", ""])
+    assert [each.label for each in written] == [pipeline.classes[1], "positive", None]
+    assert [each.label for each in whence.explain(pipeline, TEXTS, labels=[True, 2.0, "2.5"])] == ["negative", "neutral", "2.5"]
+    assert whence.explain(pipeline, "good", labels=["neutral"]).label == "neutral"
+    with pytest.raises(whence.InputError, match="texts and labels have different indexes"):
+        whence.explain(pipeline, pd.Series(TEXTS), labels=pd.Series(labels, index=[2, 1, 0]))
     with pytest.raises(whence.InputError, match="there are 2 labels for 3 texts"):
         whence.explain(pipeline, TEXTS, labels=["a", "b"])
 
@@ -138,9 +144,11 @@ def test_tables_hold_everything(pipeline: Pipeline, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "a.parquet").equals(table)
     lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert [line["row"] for line in lines] == [0, 1, 2, 3]
-    assert lines[3] == {"row": 3, "text": "", "error": "there is no text (None)"}
+    assert lines[3] == {"row": 3, "text": "", "error": "there is no text"}
     read = pd.read_csv(tmp_path / "a.csv")
     assert json.loads(read.loc[0, "relevance"]) == list(first.relevance) and list(read["row"]) == [0, 1, 2, 3]
+    whence.explain(pipeline, "good").save(tmp_path / "one.svg")
+    assert "<svg" in (tmp_path / "one.svg").read_text()
     with pytest.raises(whence.InputError, match=r"ends in '.docx'; a format is known by its suffix: .html"):
         found.save(tmp_path / "a.docx")
     with pytest.raises(whence.WhenceError, match="cannot be written"):

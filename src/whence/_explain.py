@@ -89,7 +89,7 @@ def explain(
     method = method_of(method)
     single = isinstance(texts, str)
     given, index = ([texts], None) if isinstance(texts, str) else column_of(texts, "texts")
-    truth = _labels(pipeline, [labels] if single and labels is not None else labels, len(given))
+    truth = _labels(pipeline, [labels] if single and not isinstance(labels, (list, tuple)) else labels, len(given), index)
     wanted = _targets(pipeline, target, len(given))
     if isinstance(texts, str):
         found = _explained_all(pipeline, [cut(pipeline, texts)], wanted, method, encoders=encoders, deleted=deleted)
@@ -248,7 +248,7 @@ def text_of(given: object) -> Text:
         _require_characters(" ".join(split))
         return split
     if is_missing(given):
-        raise InputError(f"there is no text ({given})")
+        raise InputError("there is no text")
     shown, kind = repr(cast(object, given)), type(cast(object, given)).__name__
     raise InputError(f"{shown[:40]}{'…' * (len(shown) > 40)} is not a text but a {kind}")
 
@@ -260,22 +260,36 @@ def _require_characters(text: str) -> None:
         raise InputError(f"the text is not valid UTF-8 (at character {error.start:,})") from None
 
 
-def _labels(pipeline: Pipeline, labels: object, count: int) -> list[str | None]:
-    """The true class of every text by its name, None where it is not known."""
+def _labels(pipeline: Pipeline, labels: object, count: int, names: list[object] | None) -> list[str | None]:
+    """The true class of every text by its name, None where it is not known. `names` are those of the texts' rows."""
     if labels is None:
         return [None] * count
-    given, _ = column_of(labels, "labels")
+    given, own = column_of(labels, "labels")
     if len(given) != count:
         raise InputError(f"there are {len(given)} labels for {count} texts; give one for each, None where it is not known")
-    return [None if is_missing(each) else _class_name(pipeline.classes, each) for each in given]
+    if names is not None and own is not None and names != own:
+        raise InputError("texts and labels have different indexes; give two columns of the same table")
+    return [_class_name(pipeline.classes, each) for each in given]
 
 
-def _class_name(classes: Sequence[str], label: object) -> str:
-    """A label as a class; one that is none of the model's stays as it is."""
-    found = class_of(classes, label)
-    if found is None and isinstance(label, (Integral, float)) and not isinstance(label, bool):
-        found = next((n for n in range(len(classes)) if n == label), None)
-    return str(label) if found is None else classes[found]
+def _class_name(classes: Sequence[str], label: object) -> str | None:
+    """A label as the class that it names or numbers; one that is none of the model's stays as it is, a gap is None."""
+    written = label.strip() if isinstance(label, str) else label
+    if is_missing(written) or written == "":
+        return None
+    found = class_of(classes, written)
+    if found is None and len(classes) > 1:
+        number = _number(written)
+        found = next((n for n in range(len(classes)) if n == number), None)
+    return str(written) if found is None else classes[found]
+
+
+def _number(label: object) -> float | None:
+    """A label that is a number, or reads as one."""
+    try:
+        return float(cast(str, label))
+    except (TypeError, ValueError):
+        return None
 
 
 def _deleted(deleted: Deleted | None, cuts: Sequence[Cut], *, single: bool) -> list[list[int]]:

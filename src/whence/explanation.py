@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from math import nan
+from pathlib import Path
 from typing import Any, ClassVar
 
 from whence.errors import InputError
@@ -59,8 +61,8 @@ class Explanation(Plotted):
 
     @property
     def is_right(self) -> bool | None:
-        """Whether the predicted class is the true one; None if that is not known."""
-        return None if self.label is None or self.error else self.predicted == self.label
+        """Whether the predicted class is the true one; None if that is not known, or is no class of the model."""
+        return self.predicted == self.label if self.label in self.scores and len(self.scores) > 1 else None
 
     @property
     def question(self) -> str:
@@ -172,6 +174,10 @@ class Explanation(Plotted):
             **({"encoders": [list(each) for each in self.encoders]} if self.encoders else {}),
             **({"errors": list(self.errors)} if self.errors else {}),
         }
+
+    def save(self, path: str | Path) -> None:
+        """Write a file, completely or not at all: .html, .svg, .tex, .jsonl, .csv, .parquet or .txt, by its suffix."""
+        import_module("whence.explanations").Explanations([self]).save(path)
 
     def __str__(self) -> str:
         return self.displays["text"](self) if "text" in self.displays else repr(self)

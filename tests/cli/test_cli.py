@@ -116,7 +116,7 @@ def test_output_files_appear_whole(tmp_path: Path, format: str) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("explain", ""), "is empty: there is no word to explain"),
+        (("explain", ""), "the text is empty"),
         (("explain", "good", "--model", "sst-gpt"), "there is no model 'sst-gpt'; bundled are sst-bilstm"),
         (
             ("explain", "good", "--model", "river-lstm"),

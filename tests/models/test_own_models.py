@@ -242,7 +242,7 @@ def rules(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
         (lambda d: edited(d, padding=True), "padding is True"),
         (lambda d: edited(d, tokenizer=["spacy"]), r"tokenizer is \['spacy'\]; known are characters, treebank, tokenizers"),
         (lambda d: edited(d, tokenizer="treebank"), "vocabulary.txt does not exist"),
-        (lambda d: edited(d, architecture={"kind": "eval"}), "its module is of the kind 'eval'; known are own"),
+        (lambda d: edited(d, architecture={"kind": "eval"}), "its module is of the kind 'eval'; known are keras, onnx, own"),
         (lambda d: edited(d, architecture={"kind": ["own"]}), "is no pipeline's"),
         (lambda d: edited(d, architecture="kind"), "is no pipeline's"),
         (lambda d: edited(d, architecture={"kind": "own", "class": "x" * 10**6}, sha256={}), "do not belong together"),

@@ -101,7 +101,7 @@ def explain(
         pieces = _pieces(chain([first], given), lambda piece: _explained(pipeline, piece, chosen, methods, by_word))
         passing = counted(pieces, progress)
         if chosen_format == TERMINAL and output is None:
-            _print(passing)
+            _print(passing, counted)
         else:
             with opened(output) as stream:
                 write_pieces(stream, passing, chosen_format, is_terminal=output is None and sys.stdout.isatty())
@@ -226,14 +226,14 @@ class Counted:
             yield groups
 
 
-def _print(pieces: Iterable[list[Group]]) -> None:
-    """Show explanations on the terminal as they come."""
+def _print(pieces: Iterable[list[Group]], counted: Counted) -> None:
+    """Show explanations on the terminal as they come; where a single text fails, the error of the command says so."""
     from rich.console import Console
 
     from whence.render.terminal import print_on
 
     console = Console(highlight=False)
-    for n, group in enumerate(group for groups in pieces for group in groups):
+    for n, group in enumerate(group for groups in pieces for group in groups if counted.texts > 1 or not group[0].error):
         if n:
             console.rule(style="dim")
         print_on(console, group)

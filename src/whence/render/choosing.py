@@ -49,7 +49,7 @@ def overview(explanations: Explanations) -> str:
         f'<span class="chip"><b>{_safe(word)}</b> {total:+.2f}{f" in {times}" if times > 1 else ""}</span>'
         for word, total, times in words
     )
-    top = f'<div class="head">largest sums of relevance: {chips}</div>' if words else ""
+    top = f'<div class="head">largest sums of relevance, for the target of each text: {chips}</div>' if words else ""
     return f'<div class="head">{" · ".join(facts)}</div>{top}'
 
 
@@ -59,16 +59,18 @@ def controls(shown: Sequence[Explanation], name: str) -> str:
         return ""
     kinds = [(word, kind) for word, kind in KINDS.items() if any(kind in _kinds(each, ()) for each in shown)]
     classes = _classes(shown)
-    kinds += [(label, f"w-c{n}") for n, label in enumerate(classes)] if len(classes) > 1 else []
+    named = [(label, f"w-c{n}") for n, label in enumerate(classes)] if len(classes) > 1 else []
     orders = "".join(
         f'<label><input type="radio" name="w-o{name}" class="w-o{n}"{" checked" if not n else ""}>{order}</label>'
         for n, order in enumerate(ORDERS)
     )
-    filters = "".join(
-        f'<label><input type="radio" name="w-f{name}" class="w-f-{kind}">{_safe(label)}</label>' for label, kind in kinds
+    filters, predicted = (
+        "".join(f'<label><input type="radio" name="w-f{name}" class="w-f-{kind}">{_safe(label)}</label>' for label, kind in own)
+        for own in (kinds, named)
     )
     every = f'<label><input type="radio" name="w-f{name}" checked>all</label>'
-    chosen = f"<fieldset>show {every}{filters}</fieldset>" if kinds else ""
+    filters += f"predicted: {predicted}" if predicted else ""
+    chosen = f"<fieldset>show {every}{filters}</fieldset>" if filters else ""
     return f"<fieldset>sort by {orders}</fieldset>{chosen}"
 
 
@@ -88,7 +90,9 @@ def items(found: Sequence[tuple[Explanation, str]]) -> str:
 
 def _classes(shown: Sequence[Explanation]) -> list[str]:
     """The predicted classes, if there are few."""
-    found = list(dict.fromkeys(each.predicted for each in shown if not each.error))
+    known = next((list(each.scores) for each in shown if not each.error), [])
+    predicted = {each.predicted for each in shown}
+    found = [name for name in known if name in predicted]
     return found if len(found) <= CLASSES else []
 
 

@@ -39,7 +39,9 @@ PIECEWISE = ("json", "csv", "parquet")  # these can be written a piece at a time
 
 
 def format_of(path: Path) -> str:
-    """The format that a file's name says."""
+    """The format that a file's name says; one without a suffix holds what a terminal shows."""
+    if not path.suffix:
+        return "terminal"
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path} ends in {path.suffix!r}; a format is known by its suffix: {', '.join(SUFFIXES)}")
     return SUFFIXES[path.suffix.lower()]

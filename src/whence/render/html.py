@@ -31,7 +31,7 @@ STYLE = (
 .whence .items .text { margin: 0; }
 .whence .items .error { grid-column: 2 / -1; }
 .whence .n { text-align: right; font-variant-numeric: tabular-nums; }
-.whence .error { font-style: italic; opacity: .85; }
+.whence .error { font-size: .85em; font-style: italic; opacity: .85; line-height: 1.9; }
 .whence .bar { display: inline-block; height: .7em; background: currentColor; opacity: .45; }
 .whence tr.p { font-weight: bold; }
 @media (max-width: 34em) {

@@ -40,10 +40,10 @@ def svg(explanation: Explanation) -> str:
             elif part.strip():
                 boxes.append(_text(part, row, column, "black"))
             column += width
-    height = (row + 2) * LINE + 12
+    width, height = COLUMNS * ADVANCE + 24, (row + 2) * LINE + 12
     label = f"{method_label(explanation)} for {explanation.question}, score {explanation.score:+.3f}"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{COLUMNS * ADVANCE + 24:.0f}" height="{height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" height="{height}" '
         f'font-family="monospace" font-size="{SIZE}" role="img" aria-label={quoteattr(_legal(label))}>'
         f'<rect width="100%" height="100%" fill="{PAPER}"/>'
         f'<text x="12" y="20" font-size="12" fill="{MUTED}">{escape(_legal(label))}</text>{"".join(boxes)}</svg>\n'

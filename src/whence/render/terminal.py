@@ -107,7 +107,7 @@ def print_list_on(console: Console, explanations: Explanations) -> None:
         console.print(Text(f"… and {rest} more"))
     if words := explanations.top_words() if 1 < len(groups) == len(shown) else []:
         listed = ", ".join(f"{one_line(word)} {total:+.2f}" for word, total, _ in words)
-        console.print(Text(f"largest sums of relevance: {listed}", style="dim"))
+        console.print(Text(f"largest sums of relevance, for the target of each text: {listed}", style="dim"))
     if methods:
         console.print(legend(shown, palette))
 
