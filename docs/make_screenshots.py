@@ -1,4 +1,4 @@
-"""The pictures of the page in README and docs, taken from a real browser: `python docs/make_screenshots.py`.
+"""The pictures of the page in docs, taken from a real browser: `python docs/make_screenshots.py`.
 
 It starts `whence serve` on a free port, and writes docs/figures/page-*.png. It needs Chromium, and playwright (extra `dev`).
 """
@@ -6,7 +6,7 @@ It starts `whence serve` on a free port, and writes docs/figures/page-*.png. It 
 import sys
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -21,8 +21,6 @@ DESK, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 def main() -> None:
     """Take all pictures."""
     with serving() as address, browsing() as browser:
-        for scheme in ("light", "dark"):
-            hero(browser, address, scheme)
         with visiting(browser, address, viewport=DESK, color_scheme="light") as page:
             asked(page, SENTENCE)
             save(page, "main")
@@ -45,15 +43,6 @@ def main() -> None:
         with visiting(browser, address, viewport=DESK, color_scheme="dark") as page:
             asked(page, SENTENCE)
             save(page, "dark")
-
-
-def hero(browser: Browser, address: str, scheme: str) -> None:
-    """The first picture of the README: a coloured sentence and its scores."""
-    with visiting(
-        browser, address, viewport={"width": 1120, "height": 640}, device_scale_factor=2, color_scheme=scheme
-    ) as page:
-        asked(page, SENTENCE)
-        save(page, f"hero-{scheme}")
 
 
 def asked(page: Page, text: str) -> None:
