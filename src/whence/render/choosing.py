@@ -49,7 +49,7 @@ def overview(explanations: Explanations) -> str:
         f'<span class="chip"><b>{_safe(word)}</b> {total:+.2f}{f" in {times}" if times > 1 else ""}</span>'
         for word, total, times in words
     )
-    top = f'<div class="head">largest sums of relevance, for the target of each text: {chips}</div>' if words else ""
+    top = f'<div class="head">largest sums of relevance, every text for its own target: {chips}</div>' if words else ""
     return f'<div class="head">{" · ".join(facts)}</div>{top}'
 
 

@@ -94,8 +94,8 @@ def _line(explanation: Explanation, is_first: bool, has_method: bool) -> str:
 
 
 def _truth(explanation: Explanation) -> str:
-    """The true class, if it is known and another one was predicted."""
-    return f'<br><b class="wrong">true: {_safe(explanation.label or "")}</b>' if explanation.is_right is False else ""
+    """The label, if there is one and it was not predicted."""
+    return "" if explanation.label is None or explanation.is_right else f"<br><b>true: {_safe(explanation.label)}</b>"
 
 
 def _cell(content: str) -> str:

@@ -100,14 +100,14 @@ def print_list_on(console: Console, explanations: Explanations) -> None:
                 )
                 continue
             label = one_line(explanation.question) + (f", {method_label(explanation)}" if len(methods) > 1 else "")
-            label += f", true: {one_line(explanation.label or '')}" if explanation.is_right is False else ""
+            label += "" if explanation.label is None or explanation.is_right else f", true: {one_line(explanation.label)}"
             table.add_row(Text(label), f"{explanation.score:+.3f}", heatmap(explanation, palette))
     console.print(table)
     if rest > 0:
         console.print(Text(f"… and {rest} more"))
     if words := explanations.top_words() if 1 < len(groups) == len(shown) else []:
         listed = ", ".join(f"{one_line(word)} {total:+.2f}" for word, total, _ in words)
-        console.print(Text(f"largest sums of relevance, for the target of each text: {listed}", style="dim"))
+        console.print(Text(f"largest sums of relevance, every text for its own target: {listed}", style="dim"))
     if methods:
         console.print(legend(shown, palette))
 
