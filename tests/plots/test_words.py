@@ -78,7 +78,7 @@ def test_top_words_are_summed_over_all_texts() -> None:
         "joy ×1", "not ×2", "of ×1", "time ×1", "waste ×1", "a ×2"
     ]  # fmt: skip
     assert [bar.get_width() for bar in axes.patches] == [3.0, 3.0, 0.5, -0.25, -1.0, -4.0]  # pyright: ignore[reportAttributeAccessIssue]
-    assert axes.get_title(loc="left") == "LRP for good, summed over 2 texts"
+    assert axes.get_title(loc="left") == "LRP for good,\nsummed over 2 texts"
 
 
 def test_many_texts_are_drawn_as_their_top_words_and_few_as_words() -> None:

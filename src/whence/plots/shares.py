@@ -148,12 +148,12 @@ def _mark_shares(axes: Axes, shares: Numbers, step: str) -> None:
     places: dict[int, list[str]] = {}
     for share in MARKS if shares.any() else ():
         places.setdefault(reached(shares, share), []).append(percent(share))
-    for place, marks in places.items():
+    for n, (place, marks) in enumerate(places.items()):
         axes.plot([place, place], [0, shares[place]], linestyle=":", color=canvas.mpl.rcParams["text.color"], linewidth=1)
         text = f"{' and '.join(marks)}: {place} {step}{'s' if place != 1 else ''}"
         is_far = place > 0.75 * axes.get_xlim()[0]  # near the left edge: write right of the line
         style: dict[str, Any] = {"ha": "left" if is_far else "right", "fontsize": canvas.SMALL, **canvas.letters(step)}
-        axes.annotate(text, (place, 0.02), xytext=(4 if is_far else -4, 2), textcoords="offset points", **style)
+        axes.annotate(text, (place, 0.02), xytext=(4 if is_far else -4, 2 + 14 * n), textcoords="offset points", **style)
 
 
 def percent(share: float) -> str:

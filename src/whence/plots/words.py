@@ -154,7 +154,7 @@ def top(explanations: Sequence[Explanation], asked: Settings) -> Figure:
         raise InputError("all relevance is 0, so no word comes first; draw kind='words'")
     targets = list(dict.fromkeys(each.question for each in explanations))
     target = short(targets[0], 60) if len(targets) == 1 else "each text's target"
-    title = f"{method_label(explanations[0])} for {target}, summed over {len(explanations)} texts"
+    title = f"{method_label(explanations[0])} for {target},\nsummed over {len(explanations):,} texts"
     names = [f"{short(word, 20)} ×{counts[word]}" for word in chosen]
     is_signed = explanations[0].is_signed
     return _drawn_bars(names, [sums[word] for word in chosen], title if asked.title is None else asked.title, is_signed, asked)
