@@ -20,9 +20,9 @@ from whence.methods.method import Method, Question, is_time_first
 from whence.methods.registry import method_of
 from whence.methods.target import describe
 from whence.models.bundled import load
-from whence.models.quoting import quoted
 from whence.models.series import SeriesModel
 from whence.plotted import Plotted
+from whence.quoting import quoted
 from whence.result import Result
 
 MOST = 200  # outputs that are named; a module that gives outputs for every step names those of the last steps

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from whence.errors import ModelError
-from whence.models.quoting import quoted
 from whence.models.saved import fill_weights, load_weights, refusing
+from whence.quoting import quoted
 
 OWN = "own"  # the kind of a module that only its user can build
 

@@ -11,9 +11,9 @@ from torch import nn
 
 from whence.errors import ModelError
 from whence.models.pipeline import Config, Pipeline, load_pipeline
-from whence.models.quoting import quoted
 from whence.models.saved import read_files, refusing
 from whence.models.series import SeriesModel, load_series_model
+from whence.quoting import quoted
 
 NAMES = ("sst-bilstm", "sst-bigru", "sst-char-gru")  # models of texts
 SERIES = ("river-lstm",)  # models of series

@@ -12,7 +12,6 @@ from torch import nn
 from whence.errors import ModelError
 from whence.models.architectures import architecture_of, require_no_module, restored
 from whence.models.classifier import CELLS, Architecture, RecurrentClassifier
-from whence.models.quoting import quoted
 from whence.models.saved import (
     UNNAMED,
     load_weights,
@@ -26,6 +25,7 @@ from whence.models.saved import (
     write_files,
 )
 from whence.models.tokenizers import loaded_tokenizer, require_distinct, saved_tokenizer, tokenizer_files
+from whence.quoting import quoted
 from whence.text.given import tokenizer_of
 from whence.text.huggingface import HuggingFaceTokenizer
 from whence.text.tokenizer import Tokenizer

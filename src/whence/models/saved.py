@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 
 from whence.errors import ModelError
 from whence.models.files import write_whole
-from whence.models.quoting import quoted, shortened
+from whence.quoting import quoted, shortened
 
 LARGEST = 512 * 2**20  # bytes; a larger file is refused
 LARGEST_TEXT = 2**22  # bytes of config.json and of an example

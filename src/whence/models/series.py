@@ -13,7 +13,6 @@ from whence.errors import DataError, ModelError
 from whence.models.architectures import architecture_of, require_no_module, restored
 from whence.models.classifier import CELLS
 from whence.models.forecaster import Forecaster, ForecasterArchitecture
-from whence.models.quoting import quoted
 from whence.models.saved import (
     LARGEST_TEXT,
     UNNAMED,
@@ -28,6 +27,7 @@ from whence.models.saved import (
     write_files,
 )
 from whence.models.table import Table, read_table
+from whence.quoting import quoted
 
 FILES = ("config.json", "model.safetensors", "example.csv")
 WORDS = ("unit", "step", "description")

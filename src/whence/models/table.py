@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from whence.errors import DataError
-from whence.models.quoting import quoted, shortened
+from whence.quoting import quoted, shortened
 
 
 class Table(NamedTuple):

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from whence.errors import ModelError
-from whence.models.quoting import quoted, shortened
 from whence.models.saved import refusing
+from whence.quoting import quoted, shortened
 from whence.text.given import tokenizer_of
 from whence.text.huggingface import HuggingFaceTokenizer, without_panic
 from whence.text.spacy_rules import LARGEST_RULES, SpacyTokenizer, spacy_from

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from whence.errors import ModelError
 from whence.models.files import write_whole
-from whence.models.quoting import shortened
+from whence.quoting import shortened
 
 
 def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], record: Mapping[str, str]) -> None:

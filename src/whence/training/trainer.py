@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from whence.errors import ModelError
 from whence.models.classifier import RecurrentClassifier
-from whence.models.quoting import shortened
+from whence.quoting import shortened
 from whence.training.checkpoint import read_checkpoint, write_checkpoint
 
 LOOKS = 20  # the loss is read every so many steps, because reading it makes the GPU wait

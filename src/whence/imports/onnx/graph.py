@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from whence.errors import ModelError
-from whence.imports.onnx.quoting import quoted, shortened
+from whence.quoting import quoted, shortened
 
 KINDS = ("float", "int64", "int32", "int16", "int8", "uint8", "bool")  # all float types of ONNX become one
 OPSETS = range(7, 27)

@@ -9,10 +9,10 @@ from typing import Any
 from whence.errors import ModelError, WhenceError
 from whence.imports.onnx.module import OnnxModule
 from whence.imports.onnx.proof import Arrays, prove
-from whence.imports.onnx.quoting import quoted, shortened
 from whence.imports.onnx.reading import model_from
 from whence.imports.onnx.tensors import take_in
 from whence.imports.onnx.wire import require_readable
+from whence.quoting import quoted, shortened
 
 LARGEST = 512 * 2**20  # bytes; a larger file is refused
 

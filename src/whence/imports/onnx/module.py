@@ -11,9 +11,9 @@ from whence.errors import InputError, ModelError
 from whence.imports.onnx.graph import MOST_NUMBERS, Constant, Graph, Model, Node, Number, all_nodes, model_of
 from whence.imports.onnx.operators.elementwise import tensor_of
 from whence.imports.onnx.operators.table import OPERATORS, Operator, attribute_problems
-from whence.imports.onnx.quoting import quoted, shortened
 from whence.imports.onnx.recurrent import GATES, Recurrent, cell_of, is_recurrent, weight_names
 from whence.imports.onnx.run import Ints, Run
+from whence.quoting import quoted, shortened
 
 Value = Tensor | Number
 Values = MutableMapping[str, Value]

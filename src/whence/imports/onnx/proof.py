@@ -13,8 +13,8 @@ from whence.errors import ModelError
 from whence.imports.onnx.bounds import Bounded
 from whence.imports.onnx.graph import Input, Model, all_nodes
 from whence.imports.onnx.module import OnnxModule
-from whence.imports.onnx.quoting import quoted, shortened
 from whence.imports.onnx.run import DTYPES, ExcessError
+from whence.quoting import quoted, shortened
 
 TOLERANCE = 1e-4  # of the larger of 1 and the output
 MOST_STEPS = 500  # of all loops, beyond 20 for every step of the input

@@ -25,11 +25,11 @@ from whence.imports.onnx.graph import (
     require_sound,
 )
 from whence.imports.onnx.operators.table import OPERATORS
-from whence.imports.onnx.quoting import quoted, shortened
 from whence.imports.onnx.recurrent import is_recurrent, weight_names
 from whence.imports.onnx.run import Run
 from whence.imports.onnx.tensors import kind_of, tensor_from
 from whence.imports.onnx.whole_gelus import with_whole_gelus
+from whence.quoting import quoted, shortened
 
 # Operators that only move numbers: they are run when the file is read if all their inputs are constants, since exporters
 # rearrange the weights of recurrent layers by them. Their results are no larger than their inputs together.

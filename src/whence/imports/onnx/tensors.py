@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from whence.errors import ModelError
-from whence.imports.onnx.quoting import quoted
+from whence.quoting import quoted
 
 LARGEST = 512 * 2**20  # bytes of all tensors in files beside the model's
 

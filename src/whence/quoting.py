@@ -1,4 +1,4 @@
-"""Quotes from a file, shortened for error messages."""
+"""Quotes for error messages from files, settings and arguments, shortened."""
 
 import reprlib
 
@@ -10,10 +10,13 @@ _REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 2, LENGTH // 2,
 
 def quoted(value: object) -> str:
     """The repr of a value, shortened if it is long."""
-    return shortened(_REPR.repr(value))
+    return _cut(_REPR.repr(value))
 
 
 def shortened(text: object) -> str:
     """A text on one line, cut off after 200 characters."""
-    written = " ".join(str(text).split())
-    return written if len(written) <= LENGTH else f"{written[:LENGTH]}…"
+    return _cut(" ".join(str(text).split()))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LENGTH else f"{text[:LENGTH]}…"
