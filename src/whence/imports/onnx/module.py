@@ -10,9 +10,11 @@ from torch import Tensor, nn
 from whence.errors import InputError, ModelError
 from whence.imports.onnx.graph import MOST_NUMBERS, Constant, Graph, Model, Node, Number, all_nodes, model_of
 from whence.imports.onnx.operators.elementwise import tensor_of
+from whence.imports.onnx.operators.shapes import from_front
 from whence.imports.onnx.operators.table import OPERATORS, Operator, attribute_problems
 from whence.imports.onnx.recurrent import GATES, Recurrent, cell_of, is_recurrent, weight_names
 from whence.imports.onnx.run import Ints, Run
+from whence.imports.onnx.tables import tables
 from whence.quoting import quoted, shortened
 
 Value = Tensor | Number
@@ -38,7 +40,9 @@ class OnnxModule(nn.Module):
         self.inputs = tuple(each.name for each in model.inputs)
         self.outputs = model.graph.outputs
         self.proof = "not compared"
-        self.constants = _Constants(stored(model))
+        embedded = tables(model)
+        self.constants = _Constants({name: each for name, each in stored(model).items() if name not in embedded})
+        self.tables = _Tables(embedded)
         self.body = _Body(model.graph, model.constants)
         self._numbers = {
             name: each.values[0] for name, each in model.constants.items() if each.values is not None and each.size == 1
@@ -62,6 +66,8 @@ class OnnxModule(nn.Module):
         with torch.no_grad():
             for name, parameter in self.constants.named_parameters():
                 parameter.copy_(numbers[name])
+            for name, table in self.tables.layers().items():
+                table.weight.copy_(numbers[name])
             for part in self.body.modules():
                 if isinstance(part, _Layer):
                     part.layer.take(*(cast(Tensor, numbers[name]) if name else None for name in part.weights))  # pyright: ignore
@@ -83,7 +89,8 @@ class OnnxModule(nn.Module):
 
     def _start(self, inputs: Sequence[Tensor]) -> tuple[Run, Values]:
         """The run and the constants. Floats have the dtype of the weights, so that the model runs in double precision too."""
-        parameters = dict(self.constants.named_parameters())
+        embedded = self.tables.layers()
+        parameters = {**dict(self.constants.named_parameters()), **{name: each.weight for name, each in embedded.items()}}
         floats = [each for each in (*self.parameters(), *inputs) if each.is_floating_point()]
         device = next((each.device for each in (*floats, *inputs)), torch.device("cpu"))
         run = Run(self.model.opset, floats[0].dtype if floats else torch.float32, device)
@@ -96,7 +103,7 @@ class OnnxModule(nn.Module):
                 values[name] = own if kind == "float" else own.to(run.dtype_of(kind))
             elif constant.values is not None:
                 values[name] = torch.tensor(constant.values, dtype=run.dtype, device=run.device).reshape(constant.shape)
-        run.numbers = self._numbers
+        run.numbers, run.tables = self._numbers, embedded
         return run, values
 
 
@@ -108,6 +115,20 @@ class _Constants(nn.Module):
         for name, each in constants.items():
             _require_free(self, name)
             self.register_parameter(name, nn.Parameter(torch.empty(each.shape), requires_grad=False))
+
+
+class _Tables(nn.Module):
+    """The constants that ids are looked up in, as embeddings by their names."""
+
+    def __init__(self, constants: Mapping[str, Constant]) -> None:
+        super().__init__()
+        for name, each in constants.items():
+            _require_free(self, name)
+            self.add_module(name, nn.Embedding.from_pretrained(torch.empty(each.shape)))
+
+    def layers(self) -> dict[str, nn.Embedding]:
+        """The embeddings."""
+        return cast("dict[str, nn.Embedding]", dict(self.named_children()))
 
 
 def _require_free(part: nn.Module, name: str) -> None:
@@ -209,7 +230,7 @@ def _part(node: Node, constants: Mapping[str, Constant]) -> nn.Module:
         return _Layer(node, constants)
     if node.op in BODIES:
         return {"If": _If, "Loop": _Loop, "Scan": _Scan}[node.op](node, constants)
-    return _Call(node, OPERATORS[node.op])
+    return (_Gather if node.op == "Gather" else _Call)(node, OPERATORS[node.op])
 
 
 class _Call(nn.Module):
@@ -230,6 +251,18 @@ class _Call(nn.Module):
                 given[n] = run.numbers[name] if axes[n] <= others else given[n]  # it broadcasts to the same shape
         result = self.operator.function(run, *given, **self.keywords)
         return [result] if isinstance(result, Tensor) else result
+
+
+class _Gather(_Call):
+    """A Gather; from a table it calls the embedding, so that the ids can be explained."""
+
+    def forward(self, run: Run, values: Values) -> Sequence[Tensor]:
+        """The rows, or other parts, at the ids."""
+        name, ids = self.node.inputs[0], values[self.node.inputs[1]]
+        if name not in run.tables or self.keywords.get("axis", 0) not in (0, -2) or not isinstance(ids, Tensor):
+            return super().forward(run, values)
+        table = run.tables[name]
+        return [table(from_front(ids.to(table.weight.device), table.num_embeddings))]
 
 
 def _together(given: list[Value | None]) -> list[Value | None]:

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from whence.errors import ModelError
 from whence.imports.onnx.bounds import Bounded
-from whence.imports.onnx.graph import Input, Model, all_nodes
+from whence.imports.onnx.graph import Input, Model
 from whence.imports.onnx.module import OnnxModule
 from whence.imports.onnx.run import DTYPES, ExcessError
+from whence.imports.onnx.tables import look_ups
 from whence.quoting import quoted, shortened
 
 TOLERANCE = 1e-4  # of the larger of 1 and the output
@@ -133,24 +134,17 @@ def _size_of(size: int | str | None, named: dict[str, int], sizes: Sequence[int]
 def _random(given: Input, model: Model, shape: list[int], generator: torch.Generator) -> Tensor:
     if math.prod(shape) > MOST_ELEMENTS:
         raise ModelError(f"the input {quoted(given.name)} has {math.prod(shape)} numbers; give reference=(inputs, outputs)")
+    dtype, high = DTYPES.get(given.kind, torch.float32), _id_limit(given.name, model)
+    if high is not None:
+        return torch.randint(high, shape, generator=generator).to(dtype)
     if given.kind == "float":
         return torch.randn(shape, generator=generator)
-    if given.kind == "bool":
-        return torch.ones(shape, dtype=torch.bool)
-    high = _id_limit(given.name, model)
-    if high is None:
-        return torch.ones(shape, dtype=DTYPES[given.kind])
-    return torch.randint(high, shape, generator=generator).to(DTYPES[given.kind])
+    return torch.ones(shape, dtype=dtype)
 
 
 def _id_limit(name: str, model: Model) -> int | None:
     """The number of rows in the tables that ids are looked up in; None if an input does not hold ids."""
-    same, rows = {name}, list[int]()
-    for node in all_nodes(model.graph):
-        if node.op in ("Cast", "Identity", "Transpose", "Squeeze", "Unsqueeze", "Reshape") and node.inputs[0] in same:
-            same.update(node.outputs)
-        if node.op == "Gather" and len(node.inputs) == 2 and node.inputs[1] in same and node.inputs[0] in model.constants:
-            rows += model.constants[node.inputs[0]].shape[:1]
+    rows = [table.shape[0] for input, table in look_ups(model) if input == name and table.shape]
     return min(rows) if rows and min(rows) else None
 
 

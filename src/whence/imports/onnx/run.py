@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from whence.errors import ModelError
 
@@ -37,6 +37,7 @@ class Run:
     numbers: Mapping[str, int | float | bool] = field(
         default_factory=dict[str, "int | float | bool"]
     )  # constants of one number
+    tables: Mapping[str, nn.Embedding] = field(default_factory=dict[str, nn.Embedding])  # the embeddings among the constants
 
     def dtype_of(self, kind: str) -> torch.dtype:
         """The dtype of a kind of numbers."""

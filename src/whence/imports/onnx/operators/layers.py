@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from whence.errors import ModelError
 from whence.imports.onnx.operators.elementwise import Operand, tensor_of
+from whence.imports.onnx.operators.shapes import from_front
 from whence.imports.onnx.run import Ints, Run, axis_of
 
 CONVOLUTIONS: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
@@ -260,8 +261,7 @@ def lp_norm(run: Run, x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
 def one_hot(run: Run, ids: Tensor, depth: Operand, values: Tensor, *, axis: int = -1) -> Tensor:
     """OneHot; with the values 0 and 1 in a new last axis, ids can be explained through it."""
     size, (low, high) = int(tensor_of(run, depth).reshape(-1)[0]), cast(Any, values.tolist())
-    if bool((ids < 0).any()):
-        ids = torch.where(ids < 0, ids + size, ids)
+    ids = from_front(ids, size)
     if bool(((ids < 0) | (ids >= size)).any()):
         found = (ids.unsqueeze(-1) == torch.arange(size, device=ids.device)).to(
             values.dtype

@@ -187,13 +187,17 @@ def pad(
     return found.reshape(*x.shape[:lead], *found.shape[2:])
 
 
+def from_front(ids: Tensor, count: int) -> Tensor:
+    """Places counted from the front; ONNX counts negative ones from the end."""
+    return torch.where(ids < 0, ids + count, ids) if bool((ids < 0).any()) else ids
+
+
 def gather(run: Run, data: Tensor, ids: Operand, *, axis: int = 0) -> Tensor:
-    """Gather: rows of a trained table by ids are an embedding, so that ids can be explained."""
+    """Gather: rows of a table by ids are an embedding."""
     axis = axis_of(axis, data.dim())
     if not isinstance(ids, Tensor) or ids.dim() == 0:
         return data.select(axis, int(number(ids)))
-    if bool((ids < 0).any()):
-        ids = torch.where(ids < 0, ids + data.shape[axis], ids)
+    ids = from_front(ids, data.shape[axis])
     if data.dim() == 2 and axis == 0 and data.is_floating_point():
         return F.embedding(ids, data)
     taken = data.index_select(axis, ids.reshape(-1))
@@ -202,9 +206,7 @@ def gather(run: Run, data: Tensor, ids: Operand, *, axis: int = 0) -> Tensor:
 
 def gather_elements(run: Run, data: Tensor, ids: Tensor, *, axis: int = 0) -> Tensor:
     """GatherElements."""
-    if bool((ids < 0).any()):
-        ids = torch.where(ids < 0, ids + data.shape[axis], ids)
-    return torch.gather(data, axis, ids.long())
+    return torch.gather(data, axis, from_front(ids, data.shape[axis]).long())
 
 
 def gather_nd(run: Run, data: Tensor, ids: Tensor, *, batch_dims: int = 0) -> Tensor:
@@ -221,8 +223,7 @@ def gather_nd(run: Run, data: Tensor, ids: Tensor, *, batch_dims: int = 0) -> Te
 
 def scatter_elements(run: Run, data: Tensor, ids: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none") -> Tensor:
     """ScatterElements."""
-    if bool((ids < 0).any()):
-        ids = torch.where(ids < 0, ids + data.shape[axis], ids)
+    ids = from_front(ids, data.shape[axis])
     if reduction == "none":
         return data.scatter(axis, ids.long(), updates)
     if reduction == "add":
