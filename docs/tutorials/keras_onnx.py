@@ -17,6 +17,7 @@ import keras
 import torch
 
 import whence
+from whence.text.tokenizer import TreebankTokenizer
 
 folder = Path(tempfile.mkdtemp())
 warnings.simplefilter("ignore")  # PyTorch's exporter warns of what does not matter here
@@ -59,9 +60,36 @@ print(theirs, result.score.numpy())
 assert abs(theirs - result.score.numpy()).max() < 1e-4
 
 # %% [markdown]
+# ## Words
+#
+# The model reads the ids of words. Together with the words, a tokenizer and the names of the classes it is a
+# pipeline, which explains texts. Its folder holds all of that; loading it needs no Keras.
+
+# %%
+words = ["<pad>", "<unk>", "a", "good", "bad", "film"]  # in the order of their ids
+vocabulary = whence.Vocabulary(words, unknown="<unk>", padding="<pad>")
+pipeline = whence.Pipeline(imported, TreebankTokenizer(), vocabulary, ("poor", "fair", "great"))
+pipeline.save(folder / "classifier")
+
+explanation = whence.explain(whence.load(folder / "classifier"), "a good old film", target="great")
+for word, relevance in zip(explanation.tokens, explanation.relevance, strict=True):
+    print(f"{word:>6} {relevance:+.4f}")
+explanation
+
+# %% [markdown]
+# The weights of this model are random, so the numbers mean nothing yet. On the command line, the same is
+#
+#     whence import keras classifier.keras --output classifier --vocabulary words.txt \
+#         --unknown "<unk>" --padding "<pad>" --classes poor,fair,great
+#     whence explain "a good old film" --model classifier
+#
+# where `words.txt` holds one word per line.
+
+# %% [markdown]
 # ## From ONNX
 #
-# Any framework that writes ONNX will do; here PyTorch does.
+# Any framework that writes ONNX will do; here PyTorch does. `dynamic_axes` lets the batch
+# and the number of steps differ from those of the export.
 
 
 # %%
@@ -76,7 +104,8 @@ class Forecaster(torch.nn.Module):
 
 original, x = Forecaster().eval(), torch.randn(3, 6, 4)
 path = folder / "forecaster.onnx"
-torch.onnx.export(original, (x,), path, input_names=["x"], dynamo=False)
+axes = {"x": {0: "batch", 1: "time"}}
+torch.onnx.export(original, (x,), path, input_names=["x"], dynamic_axes=axes, dynamo=False)
 imported = whence.from_onnx(path)
 print(imported.proof)
 
