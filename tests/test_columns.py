@@ -1,5 +1,6 @@
 """Many texts: columns of tables, entries with an error, labels, and the tables that explanations become."""
 
+import copy
 import json
 import math
 from collections.abc import Callable
@@ -76,6 +77,24 @@ def test_pandas_rows_are_joined_back(pipeline: Pipeline) -> None:
     every = whence.explain(pipeline, frame["text"], target="all").to_pandas()
     assert list(every.index) == ["x"] * 5 + ["y"] * 5 + ["z"] * 5 + ["w"]
     assert frame.join(found.to_pandas()[["score", "error"]]).loc["w", "error"].startswith("there is no text")
+
+
+def test_an_index_of_several_levels_is_kept(pipeline: Pipeline) -> None:
+    index = pd.MultiIndex.from_tuples([(1, "a"), (2, "b"), (3, "c")], names=["x", "y"])
+    frame = pd.DataFrame({"text": TEXTS}, index=index)
+    found = whence.explain(pipeline, frame["text"])
+    assert frame.join(found.to_pandas()[["predicted"]])["predicted"].notna().all()
+    more = copy.copy(found)
+    more.extend(whence.explain(pipeline, ["x"] * 4))
+    assert list(more.to_pandas().index) == list(range(7))  # of other rows it says nothing
+
+
+def test_what_is_no_character_does_not_spoil_a_table(pipeline: Pipeline, tmp_path: Path) -> None:
+    found = whence.explain(pipeline, ["good\ud800film", "ok"], labels=["\ud800", None])
+    assert found.to_pandas()["label"][0] == "?" and found.to_arrow()["text"].to_pylist() == ["good?film", "ok"]
+    found.save(tmp_path / "a.parquet")
+    odd = pa.array([b"caf\xe9", b"good"]).view(pa.string())
+    assert [each.error for each in whence.explain(pipeline, odd)] == ["b'caf\\xe9' is not a text but a bytes", ""]
 
 
 def test_labels_are_names_or_numbers(pipeline: Pipeline) -> None:

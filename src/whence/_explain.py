@@ -26,6 +26,7 @@ from whence.models.pipeline import Pipeline, class_of
 from whence.result import Result
 
 BATCH = 256
+TRIES = 64  # texts that fail before one is explained: then the model itself may be at fault
 K = TypeVar("K")
 V = TypeVar("V")
 One = str | int | Contrast  # the target of one text
@@ -86,18 +87,34 @@ def explain(
         whence.explain(pipeline, frame["review"]).to_pandas()
     """
     pipeline = _pipeline(pipeline)
-    method = method_of(method)
-    single = isinstance(texts, str)
-    given, index = ([texts], None) if isinstance(texts, str) else column_of(texts, "texts")
-    truth = _labels(pipeline, [labels] if single and not isinstance(labels, (list, tuple)) else labels, len(given), index)
+    if not isinstance(texts, str):
+        return explain_column(pipeline, texts, target=target, method=method, encoders=encoders, deleted=deleted, labels=labels)
+    (truth,) = _labels(pipeline, labels if isinstance(labels, (list, tuple)) else [labels], 1, None)
+    wanted = _targets(pipeline, target, 1)
+    cuts = [cut(pipeline, texts)]
+    (found,) = _explained_all(pipeline, cuts, wanted, method_of(method), encoders=encoders, deleted=deleted)
+    marked = found if truth is None else [replace(each, label=truth) for each in found]
+    return marked[0] if wanted != "all" else Explanations(marked)
+
+
+def explain_column(
+    pipeline: Pipeline,
+    texts: object,
+    *,
+    target: Targets = "predicted",
+    method: Method | str | None = None,
+    encoders: bool = False,
+    deleted: Deleted | None = None,
+    labels: object = None,
+    sound: bool = False,
+) -> Explanations:
+    """Explain a column of texts; `sound` says that the model has explained some before, so that it cannot be at fault."""
+    given, index = column_of(texts, "texts")
+    truth = _labels(pipeline, labels, len(given), index)
     wanted = _targets(pipeline, target, len(given))
-    if isinstance(texts, str):
-        found = _explained_all(pipeline, [cut(pipeline, texts)], wanted, method, encoders=encoders, deleted=deleted)
-        marked = [replace(each, label=truth[0]) for each in found[0]] if truth[0] is not None else found[0]
-        return marked[0] if wanted != "all" else Explanations(marked)
-    rows = _explained_each(pipeline, given, wanted, method, encoders=encoders, deleted=deleted)
+    rows = _explained_each(pipeline, given, wanted, method_of(method), encoders=encoders, deleted=deleted, sound=sound)
     placed = [replace(each, row=n, label=truth[n]) for n, own in enumerate(rows) for each in own]
-    return Explanations(placed, names=index)
+    return Explanations(placed, index=index)
 
 
 def explain_all(
@@ -155,30 +172,48 @@ def _explained_each(
     *,
     encoders: bool,
     deleted: Deleted | None,
+    sound: bool,
 ) -> list[list[Explanation]]:
-    """The same, where a text that cannot be explained has an entry with its error."""
+    """The same, where a text that cannot be explained has an entry with its error.
+
+    If the model fails on all texts, or on many and on the longest one, it is at fault: then its error is raised.
+    """
     cuts, failed = dict[int, Cut](), dict[int, str]()
     for n, each in enumerate(given):
         try:
             cuts[n] = cut(pipeline, text_of(each))
         except InputError as error:
             failed[n] = str(error)
-    gone = _deleted(deleted, [cuts.get(n, Cut("", (), ())) for n in range(len(given))], single=False)
+    kept = list(cuts)
+    gone = dict(zip(kept, _deleted(_of(deleted, kept, len(given)), [cuts[n] for n in kept], single=False), strict=True))
 
     def work(rows: Sequence[int], forward: Forward) -> list[list[Explanation]]:
         own = [(cuts[n], gone[n]) for n in rows]
         return _explained(pipeline, own, forward, _chosen(wanted, rows), method, encoders=encoders)
 
     found: list[list[Explanation]] = [[] for _ in given]
-    for n, explanations in attempted(pipeline, cuts, work, deleted=gone, sound=False):
-        if isinstance(explanations, str):
-            failed[n] = explanations
+    faults = list[Exception]()
+    for n, explanations in attempted(pipeline, cuts, work, deleted=gone):
+        if isinstance(explanations, Exception):
+            failed[n] = reason(explanations)
+            faults.append(explanations)
+            if not sound and len(faults) == min(TRIES, len(cuts)):
+                longest = max(cuts, key=lambda n: len(cuts[n].forms))
+                ((_, last),) = attempted(pipeline, {longest: cuts[longest]}, work, deleted=gone)
+                if isinstance(last, Exception):
+                    raise faults[0]
         else:
-            found[n] = explanations
+            found[n], sound = explanations, True
     for n, error in failed.items():
         text = given[n]
         found[n] = [Explanation.failed(text if isinstance(text, str) else "", error, model=pipeline.name)]
     return found
+
+
+def _of(deleted: Deleted | None, kept: Sequence[int], count: int) -> Deleted | None:
+    """The deleted tokens of those texts that have tokens."""
+    is_full = isinstance(deleted, Sequence) and not isinstance(deleted, str) and len(deleted) == count
+    return cast(Deleted, [cast(Any, deleted)[n] for n in kept]) if is_full else deleted
 
 
 def attempted(
@@ -186,15 +221,11 @@ def attempted(
     cuts: Mapping[K, Cut],
     work: Callable[[list[K], Forward], Sequence[V]],
     *,
-    deleted: Sequence[Sequence[int]] | None = None,
-    sound: bool = True,
-) -> Iterator[tuple[K, V | str]]:
-    """What `work` gives for every text, or why it gives nothing. A batch that fails is tried again in halves.
-
-    Without `sound`, the model may be at fault: if two texts alone fail too before any was done, the error is raised.
-    """
+    deleted: Mapping[K, Sequence[int]] | None = None,
+) -> Iterator[tuple[K, V | Exception]]:
+    """What `work` gives for every text, or why it gives nothing. A batch that fails is tried again in halves."""
     keys = list(cuts)
-    gone = None if deleted is None else [deleted[cast(int, key)] for key in keys]
+    gone = None if deleted is None else [deleted[key] for key in keys]
     for rows, forward in batches(pipeline, [cuts[key] for key in keys], size=BATCH, deleted=gone):
         own = [keys[n] for n in rows]
         try:
@@ -202,30 +233,16 @@ def attempted(
         except Exception as error:
             if "CUDA error" in str(error):  # the device works no longer
                 raise
-            if not sound and all(_fails(pipeline, cuts[key], key, work) for key in own[:2]):
-                raise
             if len(own) == 1:
-                yield own[0], _reason(error)
+                yield own[0], error
                 continue
-            sound = True
             for half in (own[: len(own) // 2], own[len(own) // 2 :]):
                 yield from attempted(pipeline, {key: cuts[key] for key in half}, work, deleted=deleted)
             continue
-        sound = True
         yield from zip(own, done, strict=True)
 
 
-def _fails(pipeline: Pipeline, text: Cut, key: K, work: Callable[[list[K], Forward], Sequence[V]]) -> bool:
-    """Whether a text fails alone, with all its tokens."""
-    ((_, forward),) = batches(pipeline, [text], size=1)
-    try:
-        work([key], forward)
-    except Exception:
-        return True
-    return False
-
-
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """Why a text could not be explained."""
     if isinstance(error, WhenceError):
         return str(error)
@@ -260,14 +277,14 @@ def _require_characters(text: str) -> None:
         raise InputError(f"the text is not valid UTF-8 (at character {error.start:,})") from None
 
 
-def _labels(pipeline: Pipeline, labels: object, count: int, names: list[object] | None) -> list[str | None]:
-    """The true class of every text by its name, None where it is not known. `names` are those of the texts' rows."""
+def _labels(pipeline: Pipeline, labels: object, count: int, index: Any) -> list[str | None]:
+    """The true class of every text by its name, None where it is not known. `index` is pandas' of the texts."""
     if labels is None:
         return [None] * count
     given, own = column_of(labels, "labels")
     if len(given) != count:
         raise InputError(f"there are {len(given)} labels for {count} texts; give one for each, None where it is not known")
-    if names is not None and own is not None and names != own:
+    if index is not None and own is not None and not index.equals(own):
         raise InputError("texts and labels have different indexes; give two columns of the same table")
     return [_class_name(pipeline.classes, each) for each in given]
 
@@ -315,7 +332,8 @@ def _deleted(deleted: Deleted | None, cuts: Sequence[Cut], *, single: bool) -> l
 
 def _targets(pipeline: Pipeline, target: Targets, count: int) -> One | list[One]:
     """The target of all texts, or a list with that of each; classes are numbers."""
-    given = cast(object, getattr(target, "tolist", lambda: target)())  # NumPy's and PyTorch's numbers
+    listed = getattr(target, "tolist", None) or getattr(target, "to_list", None) or (lambda: target)
+    given = cast(object, listed())  # numbers of NumPy, PyTorch, pandas and polars
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
         return target_of(pipeline, cast(One, given))
     classes = cast(Sequence[One], given)

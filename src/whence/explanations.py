@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, SupportsIndex, cast, overload
@@ -28,9 +28,9 @@ class Explanations(list[Explanation], Plotted):
     writers: ClassVar[dict[str, Callable[["Explanations", Path], None]]] = {}
     shown: ClassVar[int] = 20  # how many are displayed; the others are only counted
 
-    def __init__(self, found: Iterable[Explanation] = (), *, names: Sequence[object] | None = None) -> None:
+    def __init__(self, found: Iterable[Explanation] = (), *, index: Any = None) -> None:
         super().__init__(found)
-        self.names = names  # what a table calls the rows that the texts came from
+        self.pandas_index = index  # of the column that the texts came from, if pandas made it
 
     @overload
     def __getitem__(self, place: SupportsIndex) -> Explanation: ...
@@ -38,12 +38,12 @@ class Explanations(list[Explanation], Plotted):
     def __getitem__(self, place: slice) -> "Explanations": ...
     def __getitem__(self, place: SupportsIndex | slice) -> "Explanation | Explanations":
         if isinstance(place, slice):
-            return Explanations(super().__getitem__(place), names=self.names)
+            return Explanations(super().__getitem__(place), index=self.pandas_index)
         return super().__getitem__(place)
 
     def where(self, wanted: Callable[[Explanation], object]) -> "Explanations":
         """Those that a function wants, in order: `found.where(lambda each: each.is_right is False)`."""
-        return Explanations(filter(wanted, self), names=self.names)
+        return Explanations(filter(wanted, self), index=self.pandas_index)
 
     def groups(self) -> list["Explanations"]:
         """The explanations grouped by text, such as those for all classes of one text."""
@@ -51,7 +51,7 @@ class Explanations(list[Explanation], Plotted):
 
     def by_word(self) -> "Explanations":
         """The same explanations with words as their tokens."""
-        return Explanations((explanation.by_word() for explanation in self), names=self.names)
+        return Explanations((explanation.by_word() for explanation in self), index=self.pandas_index)
 
     def failures(self) -> "Explanations":
         """The entries of the texts that could not be explained."""
@@ -104,10 +104,10 @@ class Explanations(list[Explanation], Plotted):
             import pandas  # pyright: ignore[reportMissingTypeStubs]
         except ImportError:
             raise DataError("a DataFrame needs pandas; run: pip install pandas") from None
-        rows = [each.row for each in self]
-        names = self.names
-        index = None if names is None or None in rows else [names[cast(int, row)] for row in rows]
-        return cast(Any, pandas).DataFrame(self.columns(), index=index)
+        rows, index = [each.row for each in self], self.pandas_index
+        is_known = index is not None and all(row is not None and row < len(index) for row in rows)
+        columns = {name: _valid(column) for name, column in self.columns().items()}
+        return cast(Any, pandas).DataFrame(columns, index=index.take(rows) if is_known else None)
 
     def to_arrow(self) -> Any:
         """A pyarrow Table with a row for each."""
@@ -120,9 +120,7 @@ class Explanations(list[Explanation], Plotted):
         types: dict[str, Any] = {"row": pa.int64(), "score": pa.float64(), "tokens": pa.list_(pa.string())}
         types |= {"relevance": pa.list_(pa.float64()), "unknown": pa.list_(pa.bool_()), "scores": amounts, "absorbed": amounts}
         types |= {"spans": pa.list_(pa.list_(pa.int64(), 2))}
-        columns = self.columns()
-        columns["text"] = [_valid(each) for each in columns["text"]]
-        columns["tokens"] = [each and [_valid(token) for token in each] for each in columns["tokens"]]
+        columns = {name: _valid(column) for name, column in self.columns().items()}
         for name in ("scores", "absorbed"):
             columns[name] = [None if each is None else list(each.items()) for each in columns[name]]
         return pa.table({name: pa.array(column, types.get(name, pa.string())) for name, column in columns.items()})
@@ -138,6 +136,12 @@ class Explanations(list[Explanation], Plotted):
         return self.displays["html"](self) if "html" in self.displays else None
 
 
-def _valid(text: str) -> str:
-    """The text with question marks for what is no character."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+def _valid(value: Any) -> Any:
+    """The same with question marks for what is no character."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_valid(each) for each in cast(list[Any], value)]
+    if isinstance(value, dict):
+        return {_valid(key): each for key, each in cast(dict[Any, Any], value).items()}
+    return value

@@ -62,6 +62,7 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path) -> None:
         ("--file", "in.csv"): "has no column 'text'; its columns are 'id', 'review', 'mood'; choose one with --text",
         ("--file", "in.csv", "--text", "id", "--output", "x.docx"): "x.docx ends in '.docx'; a format is known by its suffix",
         ("--file", "empty.csv"): "empty.csv holds no text",
+        ("--file", "in.csv", "--text", "review", "--output", "in.csv"): "in.csv is the file that is read; write to another",
         ("--file", "bad.csv"): "the text is empty",
         ("--file", "gone.csv"): "gone.csv cannot be read: No such file or directory",
         ("good", "--text", "review"): "--text and --label name columns of a table; give it by --file",
@@ -74,7 +75,8 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="signals are sent as on Linux")
-def test_a_killed_command_leaves_no_half_of_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_killed_command_leaves_no_half_of_a_file(sent: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a long and winding film that never ends\n" * 60_000)
     (tmp_path / "out.jsonl").write_text("old")
     command = [*WHENCE, "explain", "--file", "in.txt", "--output", "out.jsonl"]
@@ -82,7 +84,7 @@ def test_a_killed_command_leaves_no_half_of_a_file(tmp_path: Path) -> None:
     deadline = time.monotonic() + 60
     while not [path for path in tmp_path.glob(".out.jsonl.*") if path.stat().st_size] and time.monotonic() < deadline:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)  # Ctrl-C: what is unfinished goes
+    process.send_signal(sent)  # Ctrl-C, or the end of a job: what is unfinished goes
     assert process.wait(30) == 130
     assert (tmp_path / "out.jsonl").read_text() == "old"
     assert sorted(os.listdir(tmp_path)) == ["in.txt", "out.jsonl"]

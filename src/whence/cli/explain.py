@@ -23,7 +23,7 @@ from whence.render.formats import FORMATS, TABLES, format_of, write_pieces
 
 if TYPE_CHECKING:
     from whence._explain import Targets
-    from whence.data.rows import Columns
+    from whence.data.rows import Columns, Spelling
     from whence.methods.method import Method
     from whence.models.pipeline import Pipeline
 
@@ -58,6 +58,8 @@ def explain(
     ] = None,
     text: Annotated[str | None, typer.Option(help="The table's column of texts; by default text, or its only one.")] = None,
     label: Annotated[str | None, typer.Option(help="The table's column of true classes, which are shown too.")] = None,
+    encoding: Annotated[str, typer.Option(help="How the file's texts are encoded.")] = "utf-8",
+    delimiter: Annotated[str, typer.Option(help="What parts the fields of CSV.")] = ",",
     model: Annotated[
         str, typer.Option(help="A bundled model, the folder of a saved one, or package.module:factory.")
     ] = "sst-bilstm",
@@ -88,9 +90,12 @@ def explain(
     _note_idle_settings(context, names, list(settings))
     settings |= dict(_setting(each, names) for each in setting or [])
     methods = [method_with(name, settings) for name in names]
-    from whence.data.rows import Columns
+    from whence.data.rows import Columns, spelling_of
 
-    given = _given(texts or [], file, Columns(() if text is None else (text,), label=label))
+    if file is not None and output is not None and output.exists() and output.samefile(file):
+        raise InputError(f"{output} is the file that is read; write to another one")
+    spelling = spelling_of(encoding, delimiter)
+    given = _given(texts or [], file, Columns(() if text is None else (text,), label=label), spelling)
     first = next(given, None)  # before the model is loaded: a call without a text should fail at once
     if first is None:
         raise InputError("there is no text: all lines are empty" if file is None else f"{file} holds no text")
@@ -98,7 +103,11 @@ def explain(
     chosen = target_written(target, versus, pipeline.classes)
     counted = Counted()
     with counting(output is not None) as progress:
-        pieces = _pieces(chain([first], given), lambda piece: _explained(pipeline, piece, chosen, methods, by_word))
+
+        def explained(piece: list[Given]) -> list[Group]:
+            return _explained(pipeline, piece, chosen, methods, by_word=by_word, sound=counted.texts > counted.failed)
+
+        pieces = _pieces(chain([first], given), explained)
         passing = counted(pieces, progress)
         if chosen_format == TERMINAL and output is None:
             _print(passing, counted)
@@ -145,7 +154,7 @@ class Given(NamedTuple):
     problem: str = ""
 
 
-def _given(texts: list[str], file: Path | None, columns: "Columns") -> Iterator[Given]:
+def _given(texts: list[str], file: Path | None, columns: "Columns", spelling: "Spelling") -> Iterator[Given]:
     """The texts of a call: its arguments, then the rows of a file or else the lines of standard input."""
     if file is None and (columns.content or columns.label):
         raise InputError("--text and --label name columns of a table; give it by --file")
@@ -156,10 +165,10 @@ def _given(texts: list[str], file: Path | None, columns: "Columns") -> Iterator[
         return
     if file is None and sys.stdin.isatty():
         raise InputError("there is no text; give one as an argument, by --file, or on standard input")
-    yield from _rows(file, columns)
+    yield from _rows(file, columns, spelling)
 
 
-def _rows(file: Path | None, columns: "Columns") -> Iterator[Given]:
+def _rows(file: Path | None, columns: "Columns", spelling: "Spelling") -> Iterator[Given]:
     from whence.data.rows import format_of, read_file, read_rows
 
     is_text = file is None or format_of(file.name) in (None, "text")
@@ -167,9 +176,9 @@ def _rows(file: Path | None, columns: "Columns") -> Iterator[Given]:
         raise InputError(f"{file} is read as lines of text, which have no columns; a table is .csv, .tsv, .jsonl or .parquet")
     try:
         rows = (
-            read_rows(lambda: sys.stdin.buffer, "standard input", "text", columns)
+            read_rows(lambda: sys.stdin.buffer, "standard input", "text", columns, spelling)
             if file is None
-            else read_file(file, columns, other="text")
+            else read_file(file, columns, other="text", spelling=spelling)
         )
         for number, row in enumerate(rows):
             if is_text and isinstance(row.content, str) and not row.problem and not row.content.strip():
@@ -191,16 +200,16 @@ def _pieces(given: Iterable[Given], explained: Callable[[list[Given]], list[Grou
 
 
 def _explained(
-    pipeline: "Pipeline", piece: list[Given], target: "Targets", methods: "Sequence[Method]", by_word: bool
+    pipeline: "Pipeline", piece: list[Given], target: "Targets", methods: "Sequence[Method]", *, by_word: bool, sound: bool
 ) -> list[Group]:
     """For every text its explanations: one for every method, and for every class if all were asked for."""
-    from whence._explain import explain as explain_texts
+    from whence._explain import explain_column
 
     contents = [None if each.problem else each.content for each in piece]
     labels = [each.label for each in piece]
     groups: list[Group] = [[] for _ in piece]
     for method in methods:
-        found = explain_texts(pipeline, contents, target=target, method=method, labels=labels)
+        found = explain_column(pipeline, contents, target=target, method=method, labels=labels, sound=sound)
         for explanation in found.by_word() if by_word else found:
             place = explanation.row or 0
             if not (explanation.error and groups[place]):  # once is enough

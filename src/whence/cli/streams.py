@@ -1,7 +1,9 @@
 """Output of a command: standard streams, which may be closed, and files."""
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,12 +73,25 @@ def opened(path: Path | None) -> Generator[IO[bytes]]:
         sys.stdout.flush()
         return
     try:
-        with whole_file(path) as file:
+        with _ended_like_interrupted(), whole_file(path) as file:
             yield file
     except BrokenPipeError:
         raise  # who reads the pipe has had enough
     except OSError as error:
         raise WhenceError(f"{path} cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _ended_like_interrupted() -> Generator[None]:
+    """Let SIGTERM end the command as Ctrl-C does, so that no unfinished file stays."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def put(content: bytes, output: Path | None) -> None:

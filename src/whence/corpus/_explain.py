@@ -1,12 +1,11 @@
 """The public function `whence.corpus.explain`: every row of a corpus explained into a folder of Parquet files."""
 
-import codecs
 import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -21,7 +20,7 @@ from whence.corpus.series import SeriesTask
 from whence.corpus.sources import source_of
 from whence.corpus.storage import storage_of
 from whence.corpus.texts import TextTask
-from whence.data.rows import SUFFIXES, Columns, Spelling
+from whence.data.rows import SUFFIXES, Columns, spelling_of
 from whence.errors import InputError, TargetError
 from whence.methods.method import Method
 from whence.methods.registry import method_of
@@ -93,7 +92,7 @@ def explain(
     chosen = {"split": split, "encoding": encoding, "delimiter": delimiter, "input_format": input_format}
     known = {"longest": longest, "part_rows": part_rows, **{name: value for name, value in chosen.items() if value}}
     job = Job(
-        source_of(str(source), plan.columns, format=input_format, spelling=_spelling(encoding, delimiter)),
+        source_of(str(source), plan.columns, format=input_format, spelling=spelling_of(encoding, delimiter)),
         plan.task,
         storage_of(str(out)),
         {**plan.identity, "settings": known},
@@ -173,16 +172,6 @@ def _series(model: SeriesModel, text: str | None, values: Sequence[str], target:
         identity,
         {"is_signed": method.is_signed, "outputs": list(model.outputs), "unit": model.unit},
     )
-
-
-def _spelling(encoding: str | None, delimiter: str | None) -> Spelling:
-    if delimiter is not None and len(delimiter) != 1:
-        raise InputError(f"delimiter is {delimiter!r}; give the one character that parts the fields of CSV")
-    try:
-        usual = encoding is None or codecs.lookup(encoding).name == "utf-8"
-    except (LookupError, ValueError):
-        raise InputError(f"encoding {encoding!r} is not known; give one such as latin-1, cp1252 or utf-16") from None
-    return Spelling("utf-8-sig" if usual else cast(str, encoding), delimiter or ",")
 
 
 def _engine(name: str, workers: int | None, address: str | None) -> Engine:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence._batches import TOKENS, Cut, cut
-from whence._explain import One, answered, attempted, text_of
+from whence._explain import One, answered, attempted, reason, text_of
 from whence.corpus.layout import text_schema
 from whence.corpus.parts import Explained, Part, Rejected
 from whence.data.arrow import arrow
@@ -67,8 +67,8 @@ class TextTask:
         lines: dict[Place, list[Line]] = {}
         with one_thread():
             for place, found in self._found(cuts):
-                if isinstance(found, str):
-                    rejected.setdefault(place[0], found)
+                if isinstance(found, Exception):
+                    rejected.setdefault(place[0], reason(found))
                 else:
                     lines[place] = found
         kept = {place: lines[place] for place in sorted(lines) if place[0] not in rejected}
@@ -91,7 +91,7 @@ class TextTask:
             raise InputError(f"the text is too long: {len(found.forms):,} tokens; at most {self.longest:,}")
         return found
 
-    def _found(self, cuts: Mapping[Place, Cut]) -> Iterable[tuple[Place, "list[Line] | str"]]:
+    def _found(self, cuts: Mapping[Place, Cut]) -> Iterable[tuple[Place, "list[Line] | Exception"]]:
         """For every text its lines, or why there are none."""
 
         def work(places: list[Place], forward: Forward) -> list[list[Line]]:

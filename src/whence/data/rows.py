@@ -1,5 +1,6 @@
 """The rows of a file, whatever is in it: what can be explained, and what cannot with the reason. Memory is bounded."""
 
+import codecs
 import csv
 import gzip
 import io
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
 from whence.data.arrow import arrow
-from whence.errors import DataError
+from whence.errors import DataError, InputError
 
 SUFFIXES = {
     ".csv": "csv",
@@ -93,6 +94,17 @@ class Spelling:
     delimiter: str = ","
 
 
+def spelling_of(encoding: str | None, delimiter: str | None) -> Spelling:
+    """How files are written, as a person says it."""
+    if delimiter is not None and len(delimiter) != 1:
+        raise InputError(f"delimiter is {delimiter!r}; give the one character that parts the fields of CSV")
+    try:
+        usual = encoding is None or codecs.lookup(encoding).name == "utf-8"
+    except (LookupError, ValueError):
+        raise InputError(f"encoding {encoding!r} is not known; give one such as latin-1, cp1252 or utf-16") from None
+    return Spelling("utf-8-sig" if usual else cast(str, encoding), delimiter or ",")
+
+
 def read_rows(
     open_file: Callable[[], Any],
     name: str,
@@ -123,14 +135,20 @@ def _errors_of_arrow() -> tuple[type[Exception], ...]:
     return (sys.modules["pyarrow"].ArrowException,) if "pyarrow" in sys.modules else ()
 
 
-def read_file(path: Path, columns: Columns, *, other: str | None = None) -> Generator[Row]:
+def read_file(
+    path: Path,
+    columns: Columns,
+    *,
+    other: str | None = None,
+    spelling: Spelling = Spelling(),  # noqa: B008 - it is frozen
+) -> Generator[Row]:
     """The rows of a file whose format its name says; with `other`, that of a name that says none."""
     format = format_of(path.name) or other
     if format is None:
         raise DataError(f"{path} ends in {path.suffix!r}; a table is known by its suffix: {', '.join(SUFFIXES)}")
     try:
         path.open("rb").close()
-        yield from read_rows(lambda: path.open("rb"), path.name, format, columns)
+        yield from read_rows(lambda: path.open("rb"), path.name, format, columns, spelling)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     except DataError as error:

@@ -10,6 +10,7 @@ from whence.explanation import Explanation
 from whence.explanations import Explanations
 from whence.render.colour import one_line
 
+MANY = 5000  # explanations; of more, the words are not added up only to be shown
 CLASSES = 12  # for more classes than that there are no buttons
 ORDERS: dict[str, Callable[[Explanation], float]] = {
     "place": lambda _: 0.0,
@@ -44,7 +45,7 @@ def overview(explanations: Explanations) -> str:
     facts = [f"{len(texts):,} texts"]
     facts += [f"{sum(each.is_right is True for each in known):,} of {len(known):,} predicted right"] if known else []
     facts += [f"{failed:,} could not be explained"] if failed else []
-    words = [] if len(texts) < len(explanations) else explanations.top_words()
+    words = explanations.top_words() if len(texts) == len(explanations) <= MANY else []
     chips = "".join(
         f'<span class="chip"><b>{_safe(word)}</b> {total:+.2f}{f" in {times}" if times > 1 else ""}</span>'
         for word, total, times in words

@@ -96,5 +96,5 @@ def save(explanations: Explanations, path: Path) -> None:
     try:
         with whole_file(path) as file:
             file.write(found)
-    except OSError as error:
-        raise WhenceError(f"{path} cannot be written: {error.strerror or error}") from None
+    except (OSError, ValueError, RuntimeError) as error:
+        raise WhenceError(f"{str(path)!r} cannot be written: {getattr(error, 'strerror', None) or error}") from None

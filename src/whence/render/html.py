@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from html import escape
-from itertools import count
+from secrets import token_hex
 
 from whence.explanation import Explanation
 from whence.explanations import Explanations
@@ -51,7 +51,6 @@ PAGE = """
 .whence section { margin: 1rem 0; }
 """
 SHOWN = 200  # lines of a list in a notebook; the others are only counted
-_numbers = count(1)  # of lists, so that the controls of two lists in one notebook are apart
 
 
 def fragment(explanation: Explanation) -> str:
@@ -80,7 +79,7 @@ def notebook_list(explanations: Explanations) -> str:
     more = f'<div class="head">… and {rest:,} more</div>' if rest > 0 else ""
     head = f'<div class="head">{_safe(", ".join(methods))}</div>{overview(explanations)}'
     listed = f'<div class="items">{items(list(zip(shown, lines, strict=True)))}</div>'
-    return _cell(f"{head}{controls(shown, str(next(_numbers)))}{listed}{more}{_legend(shown)}")
+    return _cell(f"{head}{controls(shown, token_hex(4))}{listed}{more}{_legend(shown)}")
 
 
 def _line(explanation: Explanation, is_first: bool, has_method: bool) -> str:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from whence.explanation import Explanation
 from whence.explanations import Explanations
+from whence.render.choosing import MANY
 from whence.render.colour import FAINT, Shade, one_line, shades, visible
 from whence.render.labels import method_label, method_name, unsigned_note
 from whence.render.probability import probabilities
@@ -105,7 +106,7 @@ def print_list_on(console: Console, explanations: Explanations) -> None:
     console.print(table)
     if rest > 0:
         console.print(Text(f"… and {rest} more"))
-    if words := explanations.top_words() if 1 < len(groups) == len(shown) else []:
+    if words := explanations.top_words() if 1 < len(groups) == len(shown) and len(explanations) <= MANY else []:
         listed = ", ".join(f"{one_line(word)} {total:+.2f}" for word, total, _ in words)
         console.print(Text(f"largest sums of relevance, every text for its own target: {listed}", style="dim"))
     if methods:
