@@ -383,6 +383,7 @@ SETTINGS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "later call": (lambda s: s["calls"][0].update(inputs=[[1, 0]]), "which is not there before it is used"),
     "no layer": (lambda s: s["calls"][0].update(layer=9), "a call is of layer 9, which is not there"),
     "kind": (lambda s: s["layers"][0].update(kind="Lambda"), "there is no such layer"),
+    "kind of two lines": (lambda s: s["layers"][0].update(kind="a\nb"), r"'lstm\w*' \('a\\nb'\): there is no such layer"),
     "shapes": (lambda s: s["layers"][0].update(shapes=[[3, 16], [4, 17], [16]]), r"recurrent kernel is \(4, 17\)"),
     "large": (lambda s: s["layers"][1].update(shapes=[[2**28, 2**28], [2]]), "weights; at most 134217728 are read"),
     "option": (lambda s: s["layers"][0]["options"].update(units="4"), "units is '4'; it must be a whole number"),

@@ -37,7 +37,8 @@ class KerasModule(nn.Module):
             try:
                 self.layers[name] = made_layer(planned, version)
             except ModelError as error:
-                problems.append(f"{quoted(planned.name)} ({planned.kind}): {error}")
+                kind = planned.kind if planned.kind in KINDS else quoted(planned.kind)
+                problems.append(f"{quoted(planned.name)} ({kind}): {error}")
         if problems:
             raise ModelError(listed(problems))
         self._calls = [(cast(KerasLayer, self.layers[names[call.layer]]), call) for call in plan.calls]
