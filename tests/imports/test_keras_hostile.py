@@ -3,7 +3,8 @@
 import io
 import json
 import os
-import time
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from importlib import import_module
@@ -16,7 +17,8 @@ import torch
 
 from tests.imports.keras_models import E, L, U, functional, saved, series
 from whence.errors import ModelError
-from whence.imports.keras import KerasModule, from_keras, read_model
+from whence.imports.keras import KerasModule, from_keras, probe, probe_script, read_model
+from whence.imports.keras.probe import require_readable
 
 h5py: Any = import_module("h5py")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:::keras")]
@@ -66,17 +68,23 @@ def with_weights(archive: bytes, change: Callable[[Any], Any]) -> bytes:
     return zipped({**contents, "model.weights.h5": image.getvalue()})
 
 
-def refused(content: bytes, tmp_path: Path, match: str, suffix: str = ".keras") -> None:
-    """The file is refused in one line, in under two seconds and 500 MB."""
+def usage() -> tuple[float, int]:
+    """Seconds of computing and the largest memory in KB so far, of this process and of those it has started."""
     import resource
 
+    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in both), max(each.ru_maxrss for each in both)
+
+
+def refused(content: bytes, tmp_path: Path, match: str, suffix: str = ".keras") -> None:
+    """The file is refused in one line, with under two seconds of computing and 500 MB."""
     path = tmp_path / f"hostile{suffix}"
     path.write_bytes(content)
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    seconds, memory = usage()
     with pytest.raises(ModelError, match=match) as error:
         from_keras(path)
-    assert time.perf_counter() - start < 2
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500 * 1024
+    assert usage()[0] - seconds < 2
+    assert usage()[1] - memory < 500 * 1024
     assert "\n" not in str(error.value) and len(str(error.value)) < 4000 + len(str(path))
 
 
@@ -367,6 +375,85 @@ def test_other_sizes_of_places_are_refused(hdf5: bytes, tmp_path: Path) -> None:
     refused(hdf5[:14] + b"\x04" + hdf5[15:], tmp_path, "its places are not numbers of 8 bytes", ".h5")
 
 
+def overwritten(content: bytes, place: int, new: bytes) -> bytes:
+    return content[:place] + new + content[place + len(new) :]
+
+
+def value_of(content: bytes, name: bytes) -> int:
+    """The place of an attribute's value, a text: behind its name, its type, of 24 bytes, and its shape, of 8."""
+    place = content.index(name + b"\0") + (len(name) // 8 + 1) * 8
+    assert content[place : place + 2] == b"\x19\x01"  # the type: a text of any length
+    return place + 32
+
+
+def test_a_type_that_crashes_the_hdf5_library_is_refused(hdf5: bytes, tmp_path: Path) -> None:
+    place = hdf5.index(b"keras_version\0") + 17
+    content = overwritten(hdf5, place, b"\x1b")  # neither a list nor a text: the library itself reads where nothing is
+    refused(content, tmp_path, "it is damaged: HDF5 cannot read it", ".h5")
+
+
+@pytest.mark.parametrize(("name", "length"), [(b"model_config", 2**28), (b"model_config", 28 * 10**8), (b"backend", 2**32 - 1)])
+def test_a_text_of_a_wrong_length_is_refused(name: bytes, length: int, hdf5: bytes, tmp_path: Path) -> None:
+    content = overwritten(hdf5, value_of(hdf5, name), length.to_bytes(4, "little"))
+    refused(content, tmp_path, "it is damaged: HDF5 cannot read it", ".h5")
+
+
+def test_a_file_that_the_hdf5_library_never_ends_reading_is_refused(hdf5: bytes) -> None:
+    place = hdf5.index(b"GCOL\x01") + 24  # refused earlier in an import; here it shows that the time is limited
+    seconds = usage()[0]
+    with pytest.raises(ModelError, match=r"HDF5 cannot read it \(the process ended with -24\)"):
+        require_readable(overwritten(hdf5, place, (2**64 - 16).to_bytes(8, "little")), [])
+    assert usage()[0] - seconds < 4
+
+
+def test_a_process_that_takes_too_long_is_stopped(hdf5: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "PATIENCE", 0)
+    with pytest.raises(ModelError, match=r"HDF5 cannot read it \(stopped after 0 s\)"):
+        read_model(hdf5)
+
+
+PYTHONS = {
+    "": "there is no Python program to start",
+    "/nowhere/python": "it cannot be started: .*No such file",
+    "/bin/true": "it did not start: it ended with 0",
+}
+
+
+@pytest.mark.parametrize("program", PYTHONS)
+def test_nothing_is_read_without_the_other_process(program: str, hdf5: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", program)
+    with pytest.raises(ModelError, match=f"HDF5 files are first read by another process, and {PYTHONS[program]}"):
+        read_model(hdf5)
+
+
+def test_the_other_process_imports_little(hdf5: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "model.h5"
+    path.write_bytes(hdf5)
+    command = [sys.executable, "-I", "-X", "importtime", str(probe_script.__file__)]
+    with path.open("rb") as file:
+        result = subprocess.run(command, stdin=file, capture_output=True, text=True, check=True)
+    imported = {line.split("|")[-1].strip().split(".")[0] for line in result.stderr.splitlines()}
+    assert result.stdout.split() == [probe_script.STARTED, probe_script.SOUND]
+    assert {"h5py", "numpy"} <= imported and not {"torch", "keras", "whence"} & imported
+
+
+def test_many_groups_are_read() -> None:
+    image = io.BytesIO()
+    with h5py.File(image, "w") as file:
+        for n in range(2000):
+            file[f"layers/dense_{n}/vars/0"] = np.ones(3, "f4")
+    require_readable(image.getvalue(), [])
+
+
+def test_groups_that_hold_themselves_are_read_once(hdf5: bytes) -> None:
+    read_model(changed(hdf5, lambda file: file["model_weights"].__setitem__("again", file["/"])))
+
+
+def test_groups_too_deep_are_refused(hdf5: bytes, tmp_path: Path) -> None:
+    content = changed(hdf5, lambda file: file.create_group("/".join("a" * 200)))
+    refused(content, tmp_path, "HDF5 cannot read it .*too many groups, or too deep", ".h5")
+
+
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be read"):
         from_keras(tmp_path / "nothing.keras")
@@ -392,16 +479,22 @@ SETTINGS: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def settings(archive: bytes) -> str:
+    """The settings of a sound model, as JSON."""
+    return json.dumps(read_model(archive)[0].settings())
+
+
 @pytest.mark.parametrize("name", SETTINGS)
-def test_hostile_settings_are_refused(name: str, archive: bytes) -> None:
-    settings = read_model(archive)[0].settings()
+def test_hostile_settings_are_refused(name: str, settings: str) -> None:
+    found = json.loads(settings)
     change, match = SETTINGS[name]
-    change(settings)
+    change(found)
     with pytest.raises(ModelError, match=match):
-        KerasModule.built(settings)
+        KerasModule.built(found)
 
 
-def test_a_module_is_built_on_the_meta_device(archive: bytes) -> None:
+def test_a_module_is_built_on_the_meta_device(settings: str) -> None:
     with torch.device("meta"):
-        module = KerasModule.built(read_model(archive)[0].settings())
+        module = KerasModule.built(json.loads(settings))
     assert all(each.is_meta for each in module.state_dict().values())

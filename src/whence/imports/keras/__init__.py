@@ -1,5 +1,6 @@
 """Keras models as PyTorch modules, read from .keras and .h5 files without TensorFlow or Keras."""
 
+from contextlib import closing
 from os import PathLike
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from whence.imports.keras.proof import compared_with_keras, compared_with_refere
 from whence.imports.keras.weights import Weights, weights_by_order, weights_by_path
 
 __all__ = ["KerasModule", "from_keras"]
+
+# A file's model, its plan, a number of steps that fits it, and why Keras 3 cannot be asked about it, if so.
+Imported = tuple[KerasModule, Plan, int, str | None]
 
 
 def from_keras(path: str | PathLike[str], *, reference: object = None) -> KerasModule:
@@ -46,28 +50,34 @@ def _is_archive(content: bytes) -> bool:
     return content[:4] == b"PK\x03\x04"
 
 
-def read_model(content: bytes) -> tuple[KerasModule, Plan, int, str | None]:
-    """A file's model, its plan, a number of steps that fits it, and why Keras 3 cannot be asked about it, if so."""
+def read_model(content: bytes) -> Imported:
+    """The model of a file."""
     if _is_archive(content):
-        parts = read_archive(content)
-        config = read_json(parts["config.json"], "config.json")
-        version = require_version(read_json(parts["metadata.json"], "metadata.json").get("keras_version"))
-        file = Hdf5(parts["model.weights.h5"])
-    elif content[:8] == b"\x89HDF\r\n\x1a\n":
-        file = Hdf5(content)
+        return _read_archive(content)
+    if content[:8] == b"\x89HDF\r\n\x1a\n":
+        return _read_hdf5(content)
+    raise ModelError("it is neither a .keras nor an HDF5 file")
+
+
+def _read_archive(content: bytes) -> Imported:
+    parts = read_archive(content)
+    config = read_json(parts["config.json"], "config.json")
+    version = require_version(read_json(parts["metadata.json"], "metadata.json").get("keras_version"))
+    model, reader = read_config(config, version)
+    with closing(Hdf5(parts["model.weights.h5"])) as file:
+        module, plan, length = assembled(model, weights_by_path(file, model, version), version)
+    return module, plan, length, _against_keras(plan, reader)
+
+
+def _read_hdf5(content: bytes) -> Imported:
+    with closing(Hdf5(content)) as file:
         text = file.text(file.root, "model_config")
         if text is None:
             raise ModelError("it holds no model, perhaps only weights (there is no attribute model_config); use model.save(…)")
         config = read_json(text, "model_config")
         version = require_version(file.text(file.root, "keras_version"))
-    else:
-        raise ModelError("it is neither a .keras nor an HDF5 file")
-    try:
         model, reader = read_config(config, version)
-        read = weights_by_path if _is_archive(content) else weights_by_order
-        module, plan, length = assembled(model, read(file, model, version), version)
-    finally:
-        file.close()
+        module, plan, length = assembled(model, weights_by_order(file, model, version), version)
     return module, plan, length, _against_keras(plan, reader)
 
 

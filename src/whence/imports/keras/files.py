@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import stat
 import struct
 import zipfile
@@ -18,11 +19,12 @@ from torch import Tensor
 
 from whence.errors import ModelError
 from whence.imports.keras.options import quoted, shortened
+from whence.imports.keras.probe import require_readable
+from whence.imports.keras.probe_script import MOST_NAMES, holds_numbers, is_plain, is_short, is_whole
 
 LARGEST = 512 * 2**20  # bytes of a file
 LARGEST_TEXT = 4 * 2**20  # bytes of a configuration
 MOST_MEMBERS = 1000  # files in an archive
-MOST_NAMES = 2**14  # names in an attribute
 HEAP_BYTES = 128 * 2**20  # of texts in one attribute
 DEEPEST_PATH = 40  # groups in a path
 MOST_HEAPS = 200  # collections of texts
@@ -133,12 +135,13 @@ def _no_number(name: str) -> None:
 
 
 class Hdf5:
-    """An HDF5 file in memory, of which only plain groups and plain, stored arrays are read."""
+    """An HDF5 file in memory, of which only plain groups and plain, stored arrays are read; first by another process."""
 
     def __init__(self, content: bytes) -> None:
         self._library = h5py()
         self._left = 2 * len(content) + 2**20  # bytes that may still be read
         self._heap = largest_heap(content)
+        require_readable(content, [str(Path(each.__file__ or "").parents[1]) for each in (self._library, numpy)])
         with refusing():
             self.root = self._library.File(self._library.h5f.open_file_image(content))
 
@@ -183,13 +186,11 @@ class Hdf5:
 
     def _require_plain(self, found: Any, path: str) -> None:
         """Refuse an array that is not stored as it is, whole, in this file."""
-        layout, kind = found.id.get_create_plist().get_layout(), found.dtype.kind
-        plain = (self._library.h5d.CONTIGUOUS, self._library.h5d.COMPACT)
-        if kind not in "fiu" or found.dtype.itemsize > 8:
+        if not holds_numbers(found):
             raise ModelError(f"the weight {quoted(path)} is of the type {shortened(found.dtype)}; it must be of numbers")
-        if found.is_virtual or found.external or layout not in plain or found.id.get_create_plist().get_nfilters():
+        if not is_plain(self._library, found):
             raise ModelError(f"the weight {quoted(path)} is compressed or stored elsewhere; Keras writes plain arrays")
-        if found.shape is None or len(found.shape) > 8 or found.id.get_storage_size() != found.nbytes:
+        if not is_whole(found):
             raise ModelError(f"the weight {quoted(path)} is declared as {quoted(found.shape)} and not stored whole")
         self._left -= found.nbytes
         if self._left < 0:
@@ -230,11 +231,8 @@ class Hdf5:
     def _attribute(self, group: Any, name: str) -> Any:
         """An attribute, read only if its texts cannot be too large."""
         attribute = group.attrs.get_id(name)
-        count, size = 1, attribute.dtype.itemsize
-        for length in attribute.shape:
-            count *= length
         heap = self._heap if attribute.dtype.kind == "O" else 0
-        if count > MOST_NAMES or count * size > LARGEST_TEXT or count * heap > HEAP_BYTES:
+        if not is_short(attribute) or math.prod(attribute.shape or ()) * heap > HEAP_BYTES:
             raise ModelError(f"its attribute {name} is too large")
         return group.attrs[name]
 
