@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import whence
-
 ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "docs" / "tutorials"
 pytestmark = pytest.mark.slow
@@ -47,8 +45,6 @@ def test_the_tutorial_on_the_paper_uses_sst_where_it_is(
 
 
 def test_the_tutorial_on_keras_and_onnx_runs(tmp_path: Path) -> None:
-    if not (hasattr(whence, "from_keras") and hasattr(whence, "from_onnx")):
-        pytest.skip("whence.from_keras and whence.from_onnx do not exist yet")
     _run(sys.executable, TUTORIALS / "keras_onnx.py", folder=tmp_path)  # Keras reads its settings when it is imported
 
 

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from whence.errors import ModelError
-from whence.imports.keras.options import quoted, shortened
 from whence.imports.keras.probe import require_readable
 from whence.imports.keras.probe_script import MOST_NAMES, holds_numbers, is_plain, is_short, is_whole
+from whence.quoting import quoted, shortened
 
 LARGEST = 512 * 2**20  # bytes of a file
 LARGEST_TEXT = 4 * 2**20  # bytes of a configuration

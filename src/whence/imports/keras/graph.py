@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 from whence.errors import ModelError
-from whence.imports.keras.options import quoted, shortened
 from whence.imports.keras.table import LAYERS, OPERATIONS
 from whence.imports.keras.wrappers import unwrapped_cell
+from whence.quoting import quoted, shortened
 
 MOST_LAYERS = 2000
 DEEPEST = 16  # models inside models

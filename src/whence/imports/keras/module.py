@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from whence.errors import ModelError
 from whence.imports.keras.layer import Flow, KerasLayer, Mask
-from whence.imports.keras.options import Options, Shapes, quoted, shortened
+from whence.imports.keras.options import Options, Shapes
 from whence.imports.keras.plan import Plan, PlannedCall, PlannedInput, PlannedLayer, read_settings
 from whence.imports.keras.table import LAYERS, OPERATIONS
+from whence.quoting import quoted, shortened
 
 MOST_WEIGHTS = 2**27  # numbers
 LARGEST_TENSOR = 2**26  # numbers in one output of a layer, for two short samples

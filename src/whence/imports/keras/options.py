@@ -1,12 +1,12 @@
 """The options of one layer, read from an untrusted file: each is checked, and those that are not known are refused by name."""
 
 import math
-import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from whence.errors import ModelError
 from whence.imports.keras.activations import ACTIVATIONS
+from whence.quoting import quoted
 
 LARGEST = 2**24  # of a size in a file: units, classes, words
 
@@ -18,20 +18,6 @@ TRAINING = """
     input_dtype renorm_momentum renorm_clipping virtual_batch_size flash_attention use_cudnn fused
 """.split()
 TRAINING_ENDS = ("_initializer", "_regularizer", "_constraint")
-
-_REPR = reprlib.Repr()
-_REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 2, 80, 80, 40
-
-
-def quoted(value: object) -> str:
-    """The repr of a value, shortened if it is long."""
-    return shortened(_REPR.repr(value))
-
-
-def shortened(text: object) -> str:
-    """A text on one line, cut off after 200 characters."""
-    written = " ".join(str(text)[:1000].split())
-    return written if len(written) <= 200 else f"{written[:200]}…"
 
 
 class Options:

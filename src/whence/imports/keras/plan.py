@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 from whence.errors import ModelError
 from whence.imports.keras.graph import MOST_LAYERS, Input, Leaf, Model, Node, Reference, required
-from whence.imports.keras.options import quoted
+from whence.quoting import quoted
 
 MOST_CALLS = 10_000
 FORMAT = 1

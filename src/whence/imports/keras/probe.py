@@ -9,7 +9,7 @@ from pathlib import Path
 
 from whence.errors import ModelError
 from whence.imports.keras import probe_script
-from whence.imports.keras.options import shortened
+from whence.quoting import shortened
 
 PATIENCE = 60  # seconds, for a small file on a busy machine; the script has its own limit of computing time
 BYTES_PER_SECOND = 2**22  # that are surely read in a second on a busy machine

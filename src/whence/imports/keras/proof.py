@@ -17,8 +17,8 @@ from torch import Tensor
 from whence.errors import ModelError
 from whence.imports.keras.files import h5py
 from whence.imports.keras.module import KerasModule, input_shape
-from whence.imports.keras.options import shortened
 from whence.imports.keras.plan import Plan
+from whence.quoting import shortened
 
 TOLERANCE = 1e-4  # times the size of an output, if that is more than 1
 LONGEST = 4000  # steps that Keras is asked to compute

@@ -12,7 +12,8 @@ from whence.imports.keras.files import Hdf5
 from whence.imports.keras.graph import Input, Leaf, Model
 from whence.imports.keras.layer import Variable
 from whence.imports.keras.module import KINDS
-from whence.imports.keras.options import Options, quoted
+from whence.imports.keras.options import Options
+from whence.quoting import quoted
 
 Weights = Mapping[int, list[Tensor]]  # by the id of a leaf
 CONTAINER = "layers"  # the group of a model's layers
