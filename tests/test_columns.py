@@ -83,7 +83,7 @@ def test_an_index_of_several_levels_is_kept(pipeline: Pipeline) -> None:
     index = pd.MultiIndex.from_tuples([(1, "a"), (2, "b"), (3, "c")], names=["x", "y"])
     frame = pd.DataFrame({"text": TEXTS}, index=index)
     found = whence.explain(pipeline, frame["text"])
-    assert frame.join(found.to_pandas()[["predicted"]])["predicted"].notna().all()
+    assert frame.join(found.to_pandas()[["predicted"]])["predicted"].tolist() == [each.predicted for each in found]
     more = copy.copy(found)
     more.extend(whence.explain(pipeline, ["x"] * 4))
     assert list(more.to_pandas().index) == list(range(7))  # of other rows it says nothing

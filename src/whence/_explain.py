@@ -89,7 +89,7 @@ def explain(
     pipeline = _pipeline(pipeline)
     if not isinstance(texts, str):
         return explain_column(pipeline, texts, target=target, method=method, encoders=encoders, deleted=deleted, labels=labels)
-    (truth,) = _labels(pipeline, labels if isinstance(labels, (list, tuple)) else [labels], 1, None)
+    (truth,) = _labels(pipeline, cast(object, labels) if isinstance(labels, (list, tuple)) else [labels], 1, None)
     wanted = _targets(pipeline, target, 1)
     cuts = [cut(pipeline, texts)]
     (found,) = _explained_all(pipeline, cuts, wanted, method_of(method), encoders=encoders, deleted=deleted)
@@ -264,7 +264,7 @@ def text_of(given: object) -> Text:
         split = cast(tuple[str, ...], words)
         _require_characters(" ".join(split))
         return split
-    if is_missing(given):
+    if is_missing(cast(object, given)):
         raise InputError("there is no text")
     shown, kind = repr(cast(object, given)), type(cast(object, given)).__name__
     raise InputError(f"{shown[:40]}{'…' * (len(shown) > 40)} is not a text but a {kind}")

@@ -105,9 +105,9 @@ class Explanations(list[Explanation], Plotted):
         except ImportError:
             raise DataError("a DataFrame needs pandas; run: pip install pandas") from None
         rows, index = [each.row for each in self], self.pandas_index
-        is_known = index is not None and all(row is not None and row < len(index) for row in rows)
+        own = index.take(rows) if index is not None and all(row is not None and row < len(index) for row in rows) else None
         columns = {name: _valid(column) for name, column in self.columns().items()}
-        return cast(Any, pandas).DataFrame(columns, index=index.take(rows) if is_known else None)
+        return cast(Any, pandas).DataFrame(columns, index=own)
 
     def to_arrow(self) -> Any:
         """A pyarrow Table with a row for each."""

@@ -91,7 +91,7 @@ def items(found: Sequence[tuple[Explanation, str]]) -> str:
 
 def _classes(shown: Sequence[Explanation]) -> list[str]:
     """The predicted classes, if there are few."""
-    known = next((list(each.scores) for each in shown if not each.error), [])
+    known = next((list(each.scores) for each in shown if not each.error), list[str]())
     predicted = {each.predicted for each in shown}
     found = [name for name in known if name in predicted]
     return found if len(found) <= CLASSES else []
