@@ -201,13 +201,16 @@ def test_texts_that_are_cut_already_and_a_target_for_each() -> None:
     [
         ([("a",), ("b",)], [0], r"there are 1 targets for 2 texts; give one for each, or one for all"),
         ([("a",)], ["all"], r"a list of targets names one for every text"),
-        ([("a", 3)], 0, r"text 1 is a tuple; give a string, or a tuple of words"),
-        ([()], 0, r"text 1 is empty"),
     ],
 )
 def test_what_cannot_be_explained_is_said(texts: list[tuple[str, ...]], target: Any, message: str) -> None:
     with pytest.raises(whence.WhenceError, match=message):
         whence.explain(BAG, texts, target=target)
+
+
+def test_words_that_are_none_are_said() -> None:
+    mixed, none = whence.explain(BAG, [("a", 3), ()], target=0)
+    assert (mixed.error, none.error) == ("('a', 3) is not a text but a tuple", "() is not a text but a tuple")
 
 
 def test_scores_without_words_are_those_of_the_words_that_are_left() -> None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 import whence
 from whence._batches import batches, cut
+from whence._explain import explain_all
 from whence.errors import InputError, ModelError
 from whence.text.aligning import aligned
 from whence.text.huggingface import HuggingFaceTokenizer
@@ -240,7 +241,7 @@ def test_half_a_character_is_refused() -> None:
     with pytest.raises(
         InputError, match=r"text 2 cannot be read: it holds '\\ud800' at character 5, which is half a character"
     ):
-        whence.explain(pipeline_of(trained("word pieces")), ["good", "good \ud800"])
+        explain_all(pipeline_of(trained("word pieces")), ["good", "good \ud800"])
 
 
 def test_an_id_without_a_row_names_the_id_and_the_rows() -> None:
@@ -390,7 +391,7 @@ def test_what_a_function_may_not_give(function: Callable[[str], Any], message: s
 
     pipeline = whence.Pipeline(Own(9), own, Vocabulary(["the"]), ("no", "yes"))
     with pytest.raises(InputError, match=message) as caught:
-        whence.explain(pipeline, ["fine", "the cat sat"])
+        explain_all(pipeline, ["fine", "the cat sat"])
     assert str(caught.value).startswith("text 2 ") and len(str(caught.value)) < 400
 
 
@@ -398,7 +399,7 @@ def test_a_word_that_is_not_in_a_vocabulary_without_an_unknown_one_names_the_tex
     pipeline = whence.Pipeline(Own(2), str.split, {"good": 0, "film": 1}, ("no", "yes"))
     assert whence.explain(pipeline, "good film").unknown == (False, False)
     with pytest.raises(InputError, match="text 2 cannot be read: the word 'bad' is not in the vocabulary"):
-        whence.explain(pipeline, ["good", "bad film"])
+        explain_all(pipeline, ["good", "bad film"])
 
 
 class Slow(transformers.PreTrainedTokenizerBase):  # pyright: ignore[reportUntypedBaseClass]

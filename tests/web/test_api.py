@@ -13,6 +13,7 @@ import pytest
 
 import whence
 from tests.web.running import JSON, Running
+from whence._explain import explain_all
 from whence.methods.registry import METHODS
 from whence.render.formats import rendered
 from whence.web import limits, responses
@@ -130,7 +131,7 @@ def test_the_command_prints_the_same_object(service: Running) -> None:
 
 
 def test_several_texts_are_those_of_one_call(service: Running) -> None:
-    found = whence.explain(whence.load("sst-bilstm"), TEXTS, target="all")
+    found = explain_all(whence.load("sst-bilstm"), TEXTS, target="all")
     assert service.explain(*TEXTS, target="all") == [json.loads(json.dumps(each.to_dict())) for each in found]
     assert [each["target"] for each in service.explain(*TEXTS, target="all")] == LABELS * 3
 
@@ -235,7 +236,7 @@ def test_documents_are_attachments(service: Running, format: str, starts: str) -
     answer = service.post("/api/render", {"texts": ["a fine film"], "format": format})
     assert answer.status == 200 and answer.body.decode().lstrip().lower().startswith(starts)
     assert answer.headers["content-disposition"].startswith("attachment; filename=")
-    alone = whence.explain(whence.load("sst-bilstm"), ["a fine film"])
+    alone = explain_all(whence.load("sst-bilstm"), ["a fine film"])
     assert answer.body.decode() == rendered([alone], format)
 
 

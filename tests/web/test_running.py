@@ -151,7 +151,7 @@ def test_without_the_packages_of_the_extra() -> None:
     hide = "import importlib.util as u; find = u.find_spec; u.find_spec = lambda n, *a: None if n == 'uvicorn' else find(n, *a)"
     done = serve("--port", "0", code=hide)
     assert done.returncode == 1
-    assert done.stderr == "whence: whence serve needs uvicorn; install the extra web: pip install -c constraints.txt '.[web]'\n"
+    assert done.stderr == "whence: whence serve needs uvicorn; run: pip install 'whence[web]'\n"
 
 
 def test_the_help_is_quick_and_needs_no_extra() -> None:
