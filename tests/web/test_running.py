@@ -16,7 +16,9 @@ import pytest
 
 from tests.web.running import JSON, Running
 
-LONG = {"texts": ["a film " * 900] * 32}
+FROM_HERE = {"PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])}
+FAULTY = ("--model", "tests.web.test_running:faulty_model")
+SLOW = {"texts": ["a slow film"]}  # takes `faulty_model` two seconds, whatever the machine
 
 
 def serve(*arguments: str, code: str = "") -> subprocess.CompletedProcess[str]:
@@ -28,13 +30,13 @@ def serve(*arguments: str, code: str = "") -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_what_is_in_flight_finish(number: int) -> None:
-    service = Running()
+    service = Running(*FAULTY, env=FROM_HERE)
     found: list[int] = []
-    thread = threading.Thread(target=lambda: found.append(service.post("/api/explain", LONG).status))
+    thread = threading.Thread(target=lambda: found.append(service.post("/api/explain", SLOW).status))
     thread.start()
     idle = service.connect()
     time.sleep(0.4)
-    assert not found, "the request was too quick for this test"
+    assert not found
     assert service.stop(number) == 0, service.logged()
     thread.join(30)
     idle.close()
@@ -60,7 +62,7 @@ def test_a_log_that_nobody_reads_holds_up_nothing() -> None:
 
 
 def test_several_processes_share_the_work_and_their_numbers() -> None:
-    service = Running("--workers", "2")
+    service = Running("--workers", "2", *FAULTY, env=FROM_HERE)
     try:
         first = _serving({int(each) for each in _children(service.process.pid)})
         for _ in range(10):
@@ -76,7 +78,7 @@ def test_several_processes_share_the_work_and_their_numbers() -> None:
             assert time.monotonic() < end, service.logged()
             time.sleep(0.2)
         found: list[int] = []
-        thread = threading.Thread(target=lambda: found.append(service.post("/api/explain", LONG).status))
+        thread = threading.Thread(target=lambda: found.append(service.post("/api/explain", SLOW).status))
         thread.start()
         time.sleep(0.6)
     finally:
@@ -96,12 +98,12 @@ def _serving(pids: set[int]) -> list[int]:
 
 
 def test_workers_that_stop_take_no_new_clients_and_answer_the_others() -> None:
-    service = Running("--workers", "2")
+    service = Running("--workers", "2", *FAULTY, env=FROM_HERE)
     found: list[int] = []
-    thread = threading.Thread(target=lambda: found.append(service.post("/api/explain", LONG).status))
+    thread = threading.Thread(target=lambda: found.append(service.post("/api/explain", SLOW).status))
     thread.start()
     time.sleep(0.6)
-    assert not found, "the request was too quick for this test"
+    assert not found
     service.process.send_signal(signal.SIGTERM)
     end = time.monotonic() + 20
     with contextlib.suppress(ConnectionRefusedError):
@@ -196,14 +198,14 @@ def nan_model() -> object:
 
 
 def faulty_model() -> object:
-    """A model that sleeps, exits or fails with the text's ids in its message, each at a word of its own."""
+    """A model that is slow, sleeps, exits or fails with the text's ids in its message, each at a word of its own."""
     import torch
 
     import whence
 
     pipeline = whence.load("sst-bilstm")
     module = pipeline.module
-    sleep, leave, fail = pipeline.vocabulary.ids(["sleep", "leave", "fail"])
+    slow, sleep, leave, fail = pipeline.vocabulary.ids(["slow", "sleep", "leave", "fail"])
 
     class Faulty(torch.nn.Module):
         def __init__(self) -> None:
@@ -211,6 +213,8 @@ def faulty_model() -> object:
             self.inner = module
 
         def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            if (ids == slow).any():
+                time.sleep(2)
             if (ids == sleep).any():
                 time.sleep(50)
             if (ids == leave).any():
@@ -234,9 +238,8 @@ def failing_series() -> object:
 
 
 def test_models_that_fail_exit_or_sleep() -> None:
-    from_here = {"PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])}
     service = Running(
-        "--model", "tests.web.test_running:faulty_model", "--model", "tests.web.test_running:failing_series", env=from_here,
+        *FAULTY, "--model", "tests.web.test_running:failing_series", env=FROM_HERE,
         before="from whence.web import limits as l; l.WAIT_SECONDS = 2.0",
     )  # fmt: skip
     failed = "the service failed at this request; its log says why"
