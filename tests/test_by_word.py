@@ -18,7 +18,7 @@ TEXTS = [
     "“Well-drawn”,\nsaid the naïve critic…",
     "a",
     "gonna cost $3.50, e.g.",
-    "\t",
+    "\ta\t ",
     "...",
 ]
 

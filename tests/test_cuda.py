@@ -66,7 +66,7 @@ def test_float32_on_the_gpu(method: LRP) -> None:
     assert_close(found.relevance.double().cpu(), exact, rtol=0, atol=tolerance * exact.abs().max().item())
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn_tanh"])
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize(
     "sizes",
@@ -101,7 +101,7 @@ def test_triton_gives_the_references_relevance(cell: str, ragged: bool, sizes: t
         close(swept.stabiliser, right.stabiliser, 1e-4)
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn_tanh"])
 @pytest.mark.parametrize("hidden", [6, 100, 140])
 def test_triton_with_one_direction_and_numbers_that_count_in_64_bits(
     cell: str, hidden: int, monkeypatch: pytest.MonkeyPatch

@@ -2,8 +2,10 @@
 
 import inspect
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +14,12 @@ from whence.errors import InputError, ModelError
 from whence.interpreter.record.layers import named_layers
 from whence.methods.forward import Forward
 from whence.methods.inputs import read
+from whence.methods.predicting import predicting
 from whence.methods.target import describe
 from whence.models.pipeline import Pipeline
+from whence.models.two_classes import end_of, is_single, two_scores
 from whence.text.huggingface import HuggingFaceTokenizer
+from whence.text.padded import PaddedTokenizer
 from whence.text.tokenizer import Token, running_text
 
 Text = str | tuple[str, ...]  # as a person wrote it, or already split into words
@@ -84,12 +89,15 @@ def _require_ids(pipeline: Pipeline, found: Cut) -> None:
 
 
 def _cut_words(pipeline: Pipeline, words: tuple[str, ...]) -> Cut:
-    forms = pipeline.tokenizer.forms(words)
+    tokenizer = pipeline.tokenizer
+    forms = tokenizer.forms(words)
     if len(forms) != len(words):
         text = running_text(words)
-        return Cut.of(text, pipeline.tokenizer.tokens(text))
+        return Cut.of(text, tokenizer.tokens(text))
     starts = accumulate((len(word) + 1 for word in words[:-1]), initial=0)
-    return Cut(" ".join(words), forms, tuple((start, start + len(word)) for start, word in zip(starts, words, strict=False)))
+    text = " ".join(words)
+    tokens = [Token(start, start + len(word), form) for start, word, form in zip(starts, words, forms, strict=False)]
+    return Cut.of(text, tokenizer.filled(tokens, len(text)) if isinstance(tokenizer, PaddedTokenizer) else tokens)
 
 
 def batches(
@@ -107,7 +115,31 @@ def batches(
         padded = torch.tensor([own + filler * (longest - len(own)) for own in ids], device="cpu").to(device)
         more = lengths_for(pipeline.module, [len(each) for each in ids], device)
         gone = None if deleted is None else _places([deleted[n] for n in rows], padded)
-        yield rows, Forward(pipeline.module, read(padded), kwargs=more, embedding=name, deleted=gone)
+        yield rows, finished(pipeline, Forward(pipeline.module, read(padded), kwargs=more, embedding=name, deleted=gone))
+
+
+def finished(pipeline: Pipeline, forward: Forward) -> Forward:
+    """A forward pass that gives the scores of two classes, if the module has one output for them."""
+    if len(pipeline.classes) != 2:
+        return forward
+    module = pipeline.module
+    if module not in _ENDS:
+        try:
+            with predicting(module), torch.enable_grad():
+                output = forward.run(lambda _, tensor: tensor.clone().requires_grad_()).output
+        except Exception:  # a text that the module cannot read; it is reported where it is explained
+            return forward
+        _ENDS[module] = end_of(output) if isinstance(output, Tensor) and is_single(output) else None
+    if (end := _ENDS[module]) is None:
+        return forward
+
+    def finish(output: Tensor) -> Tensor:
+        return two_scores(output.reshape(-1, 1), is_probability="Sigmoid" in end)
+
+    return replace(forward, finish=finish)
+
+
+_ENDS = WeakKeyDictionary[nn.Module, str | None]()  # what a module with one output ends in; None for several outputs
 
 
 def _places(deleted: Sequence[Sequence[int]], ids: Tensor) -> Tensor | None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from whence._batches import batches, cut
-from whence._relevance import _followed, _require_finite_weights, _required_module
+from whence._relevance import require_initialised, required_module, unwrapped
 from whence.errors import InputError, NoRuleError, WeightsError, WhenceError
 from whence.inspection import INPUTS, Arrow, Flow, Inspection, Part, Row
 from whence.interpreter.backward.path import Start, choices_of, starts_of
@@ -31,6 +31,7 @@ from whence.methods.recording import Record, lie_along, recording
 from whence.methods.registry import method_of
 from whence.methods.state import State
 from whence.methods.target import INDEPENDENT, Target, batch_axes, describe, likeliest_first, mixed_samples
+from whence.methods.weights import require_finite_weights
 from whence.models.pipeline import Pipeline
 from whence.trees import floats_of
 
@@ -67,7 +68,7 @@ def inspect(
         raise InputError("args is a tuple of further arguments of the model, kwargs a dictionary of them")
     if call is not None and (not callable(call) or args or kwargs):
         raise InputError("call is a function of the model and the inputs, and takes the place of args and kwargs")
-    forward = Forward(_required_module(model), read(inputs), args, kwargs or {}, embedding, call)
+    forward = Forward(required_module(model), read(inputs), args, kwargs or {}, embedding, call)
     return inspected(forward, chosen, name=type(model).__name__)
 
 
@@ -83,8 +84,9 @@ def inspected(forward: Forward, method: LRP, *, name: str) -> Inspection:
     require_finite(forward.inputs.tensors)
     empty = Inspection(name, _sizes(forward.inputs), {"name": method.name, **method.settings()}, ())
     try:
-        forward = replace(forward, model=_followed(forward.model))
-        _require_finite_weights(forward.model)
+        forward = unwrapped(forward)
+        require_initialised(forward.model)
+        require_finite_weights(forward.model)
     except (InputError, WeightsError) as error:  # it is the model that is refused here
         return replace(empty, parts=(_whole(forward.model, str(error)),))
     before, failures = Randomness(), list[str]()

@@ -1,6 +1,5 @@
 """The public function `relevance`: model, inputs, target and method in, a result out."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -8,9 +7,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
-from torch.utils.weak import WeakIdKeyDictionary
 
-from whence.errors import ConservationError, InputError, WeightsError
+from whence.errors import ConservationError, InputError
 from whence.interpreter.record.layers import named_layers
 from whence.interpreter.record.refusal import first_line
 from whence.methods.forward import Forward, require_finite
@@ -19,6 +17,7 @@ from whence.methods.lengths import relevance_by_length
 from whence.methods.method import INSIDE, Method, Question
 from whence.methods.registry import method_of
 from whence.methods.target import Target
+from whence.methods.weights import require_finite_weights
 from whence.result import Result
 
 
@@ -69,21 +68,25 @@ def relevance(
         raise InputError("args is a tuple of further arguments of the model, kwargs a dictionary of them")
     if call is not None and (not callable(call) or args or kwargs or lengths is not None):
         raise InputError("call is a function of the model and the inputs, and takes the place of args, kwargs and lengths")
-    forward = Forward(_required_module(model), read(inputs), args, kwargs or {}, embedding, call)
+    forward = Forward(required_module(model), read(inputs), args, kwargs or {}, embedding, call)
     question = Question(target=target, at=at, memory=memory, by_step=by_step, check=check)
     return ask(forward, question, method_of(method), lengths=lengths)
 
 
 def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequence[int] | Tensor | None = None) -> Result:
     """Check model and inputs, then let the method answer the question; `relevance` and `explain` both call this."""
-    forward = replace(forward, model=_followed(forward.model))
+    forward = unwrapped(forward)
+    planned = None if lengths is not None else method.planned(forward, question)
+    if planned is not None and (not question.check or planned.is_balanced()):
+        return planned
+    require_initialised(forward.model)
     if (question.at is not None or question.memory) and lengths is not None:
         raise InputError(INSIDE)
-    _require_finite_weights(forward.model)
+    require_finite_weights(forward.model)
     try:
         result = _answered(forward, question, method, lengths)
     except InputError:
-        _require_finite_weights(forward.model, anew=True)  # weights that are not finite are reported first
+        require_finite_weights(forward.model, anew=True)  # weights that are not finite are reported first
         raise
     if not question.check or question.direction is not None or result.explained is None or result.is_balanced():
         return result
@@ -117,55 +120,21 @@ def _in_double_precision(
     return result.check()
 
 
-def _required_module(model: object) -> nn.Module:
+def required_module(model: object) -> nn.Module:
+    """A model that is a module; anything else is refused."""
     if not isinstance(model, nn.Module):
         raise InputError(f"model is a {type(model).__name__}; it must be a torch.nn.Module")
     return model
 
 
-def _followed(model: nn.Module) -> nn.Module:
-    """The module whose calls can be followed: of a compiled one the original."""
-    if type(model).__name__ == "OptimizedModule":
-        model = cast(nn.Module, model._orig_mod)
+def unwrapped(forward: Forward) -> Forward:
+    """The same with the module whose calls can be followed: of a compiled one the original."""
+    model = forward.model
+    return forward if type(model).__name__ != "OptimizedModule" else replace(forward, model=cast(nn.Module, model._orig_mod))
+
+
+def require_initialised(model: nn.Module) -> None:
+    """Refuse a model whose weights get their shape from the first input, before it has seen one."""
     for name, module in named_layers(model):
         if any(each is not None and is_lazy(each) for each in module._parameters.values()):
             raise InputError(f"{name or 'the model'!r} has not seen any input yet; run the model once")
-    return model
-
-
-def _require_finite_weights(model: nn.Module, *, anew: bool = False) -> None:
-    """Refuse weights that are not finite; large ones are checked again only after they changed.
-
-    A sum shows a NaN or infinity at a tenth of the cost of checking every number, with one GPU synchronisation for all.
-    """
-    found = [(name, each) for name, each in (*model.named_parameters(), *model.named_buffers()) if each.is_floating_point()]
-    unknown = [(name, each) for name, each in found if anew or _FINITE.get(each) != _state(each)]
-    totals: dict[torch.device, Tensor] = {}
-    for _, tensor in unknown:
-        total = tensor.detach().sum()
-        totals[tensor.device] = totals[tensor.device] + total if tensor.device in totals else total
-    if not all(math.isfinite(total.item()) for total in totals.values()):
-        for name, tensor in unknown:
-            _require_finite(name, tensor)
-    _FINITE.update((tensor, _state(tensor)) for _, tensor in unknown if tensor.numel() >= LARGE)
-
-
-def _require_finite(name: str, tensor: Tensor) -> None:
-    # a buffer may hold the infinities of a mask
-    wrong = ~tensor.isfinite() if isinstance(tensor, nn.Parameter) else tensor.isnan()
-    if wrong.any():
-        place = cast(list[int], wrong.nonzero()[0].tolist())
-        raise WeightsError(
-            f"{name}{place} is {tensor[tuple(place)].item()}; the model's weights must be finite: was its training cut off?"
-        )
-
-
-LARGE = 2**18  # elements; checking a larger tensor takes longer than explaining a sentence
-# Large weights that were finite, each with its state at that time. A write through .data does not change the state; but then
-# relevance is not finite, and all weights are checked again.
-_FINITE = WeakIdKeyDictionary()
-
-
-def _state(tensor: Tensor) -> object:
-    """Something that changes when a tensor is written to; never equal for inference tensors, which do not count writes."""
-    return object() if tensor.is_inference() else (tensor.data_ptr(), tensor._version)

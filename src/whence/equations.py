@@ -4,6 +4,7 @@ Symbols: z a neuron's weighted sum, b its bias, N (`fan_in`) the number of lower
 Relevance tensors may carry extra leading axes (one per explained target); everything broadcasts.
 """
 
+from functools import cache
 from typing import Literal, NamedTuple
 
 import torch
@@ -45,9 +46,21 @@ def sign(z: Tensor) -> Tensor:
     return torch.where(z >= 0, 1.0, -1.0).to(z.dtype)
 
 
+def stabiliser(z: Tensor, epsilon: float) -> Tensor:
+    """ε sign z. Adding 0.0 makes a negative zero positive, so that copysign takes sign(0) for +1."""
+    return torch.copysign(_constant(epsilon, z.dtype), z + 0.0)
+
+
+@cache
+def _constant(number: float, dtype: torch.dtype) -> Tensor:
+    """A number as a tensor without axes, which combines with tensors on any device."""
+    with torch.inference_mode(False):
+        return torch.tensor(number, dtype=dtype, device="cpu")
+
+
 def stabilise(z: Tensor, epsilon: float) -> Tensor:
     """z + ε sign z: moved away from zero, with the same sign."""
-    return torch.where(z >= 0, z + epsilon, z - epsilon)
+    return z + stabiliser(z, epsilon)
 
 
 def coefficient(z: Tensor, *, r_out: Tensor, epsilon: float) -> Tensor:
@@ -65,12 +78,12 @@ def share(z: Tensor, *, q: Tensor, bias: Tensor | None, fan_in: float | Tensor, 
 
     With the stabiliser absorbed, δ (ε sign z_j + b_j) / N · q_j. A sum with no lower neuron (N = 0) shares nothing.
     """
-    total = rules.returned * rules.epsilon * sign(z)
+    total = stabiliser(z, rules.returned * rules.epsilon)
     if bias is not None and rules.delta != 0:
         total = total + rules.delta * bias
     if isinstance(fan_in, Tensor):
         return torch.where(fan_in > 0, total / fan_in.clamp(min=1), 0.0) * q
-    return total / fan_in * q if fan_in > 0 else torch.zeros_like(total * q)
+    return total / fan_in * q if fan_in > 0 else torch.zeros_like(q)
 
 
 def linear_epsilon(x: Tensor, weight: Tensor, *, q: Tensor, share: Tensor | None) -> Tensor:
@@ -133,7 +146,7 @@ def absorbed_by_bias(bias: Tensor, *, q: Tensor, rules: Rules) -> Tensor:
 
 def absorbed_by_stabiliser(z: Tensor, *, q: Tensor, rules: Rules) -> Tensor:
     """What stops at the stabiliser:  (1 − δ) ε sign z_j · q_j, or nothing if it is shared."""
-    return (1 - rules.returned) * rules.epsilon * sign(z) * q
+    return stabiliser(z, (1 - rules.returned) * rules.epsilon) * q
 
 
 class Sides(NamedTuple):

@@ -38,6 +38,7 @@ class Result(Plotted):
     gaps: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # by layer, if conservation fails
     errors: Any = field(default=None, repr=False)  # the standard errors of relevance, in its form, if it was sampled
     allowed: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # the most `check` accepts as absorbed
+    margin: float | None = field(default=None, repr=False)  # the largest |gap| / max(1, |score|), if it is known
 
     @property
     def gap(self) -> Tensor:
@@ -87,8 +88,10 @@ class Result(Plotted):
 
     def is_balanced(self, tolerance: float | None = None) -> bool:
         """Whether score = Σ relevance + Σ absorbed for every sample, within tolerance · max(1, |score|)."""
-        allowed = (self._tolerance() if tolerance is None else tolerance) * self.score.abs().clamp(min=1)
-        return bool((self.gap.abs() <= allowed).all())
+        tolerance = self._tolerance() if tolerance is None else tolerance
+        if self.margin is not None:
+            return self.margin <= tolerance
+        return bool((self.gap.abs() <= tolerance * self.score.abs().clamp(min=1)).all())
 
     def check(self, tolerance: float | None = None) -> "Result":
         """Return this result if score = Σ relevance + Σ absorbed for every sample, within tolerance · max(1, |score|).

@@ -19,6 +19,7 @@ from whence import LRP, relevance
 from whence.interpreter.record.operation import Table
 from whence.interpreter.rules.activations import Activation
 from whence.interpreter.rules.table import TABLE
+from whence.models.two_classes import two_scores
 
 Example = Callable[[Tensor], Tensor]
 STEPS, SIZE = 5, 4
@@ -176,6 +177,7 @@ EXAMPLES: dict[str, Example] = {
     "logcumsumexp": lambda x: x.logcumsumexp(1),
     "logaddexp": lambda x: torch.logaddexp(x, x.flip(1)),
     "gate": lambda x: whence.gate(x.exp()) * x,
+    "two_scores": lambda x: two_scores(x[..., :1], is_probability=False),
     # activations that need more than a tensor, or that relevance passes only as gates
     "prelu": lambda x: F.prelu(x, weight(1)(x)),
     "threshold": lambda x: F.threshold(x, 0.1, 0.0),

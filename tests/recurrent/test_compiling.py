@@ -56,7 +56,8 @@ print(json.dumps(Compiled.found))
 
 @pytest.mark.parametrize(("kind", "memory"), [(90, 227 * 1024), (80, 163 * 1024), (86, 99 * 1024)], ids=["H200", "A100", "A10"])
 @pytest.mark.parametrize(
-    ("cell", "hidden", "batch"), [("lstm", 60, 64), ("lstm", 128, 1), ("lstm", 1024, 256), ("gru", 300, 64)]
+    ("cell", "hidden", "batch"),
+    [("lstm", 60, 64), ("lstm", 128, 1), ("lstm", 1024, 256), ("gru", 300, 64), ("rnn_tanh", 128, 64)],
 )
 def test_kernels_compile(cell: str, hidden: int, batch: int, kind: int, memory: int) -> None:
     given = [sys.executable, "-c", CODE, cell, *map(str, (hidden, batch, kind, memory))]

@@ -77,6 +77,7 @@ class Forward:
     embedding: str | None = None
     caller: Callable[[nn.Module, Any], object] | None = None
     deleted: Tensor | None = None  # of the shape of the token ids, True where a token's vector is set to zero
+    finish: Callable[[Any], Any] | None = None  # what is made of the model's output
 
     def run(self, leaf: Callable[[int, Tensor], Tensor], mode: Followed | None = None) -> Run:
         """Run the model once. `leaf` gets every explained tensor with its number, and returns what the model continues with.
@@ -148,6 +149,7 @@ class Forward:
         try:
             form = self.inputs.form(tensors)
             output = self._called(form) if self.caller is None else self.caller(self.model, form)
+            output = output if self.finish is None else self.finish(output)
         except (RuntimeError, ValueError, IndexError) as error:
             if isinstance(error, WhenceError) or not _raised_by_torch(error.__traceback__):
                 raise

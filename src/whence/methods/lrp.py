@@ -1,7 +1,8 @@
 """Layer-wise relevance propagation: the paper's method, on a recorded forward pass."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import cast
@@ -9,8 +10,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from whence.choice import Choice
 from whence.equations import HeadRule, Product, Rules, Stabiliser
-from whence.errors import InputError
+from whence.errors import InputError, WhenceError
 from whence.interpreter.backward.backward_pass import BackwardPass
 from whence.interpreter.backward.path import Start, choices_of, require_strict, required_steps, scores_at
 from whence.interpreter.record.layers import named_layers
@@ -19,6 +21,7 @@ from whence.interpreter.record.step import Step, Trace, Value
 from whence.interpreter.rules.head import head_of
 from whence.methods.forward import Forward, require_finite
 from whence.methods.method import Method, Question
+from whence.methods.plan import Plan, key_of, known_plans, plan_of, plans_of
 from whence.methods.predicting import predicting
 from whence.methods.probe import Randomness, require_whole
 from whence.methods.recording import picked, recording, scores_of
@@ -50,12 +53,15 @@ def _pairs(found: Sequence[Tensor], back: BackwardPass) -> Iterable[tuple[Tensor
     return zip(found, back.trace.leaves, strict=True)
 
 
-def _amounts(absorbed: Mapping[str, Tensor]) -> list[tuple[str, Tensor]]:
-    """The absorbed amounts that are not all 0; one GPU synchronisation for all."""
-    if not absorbed:
-        return []
-    is_any = cast(list[bool], torch.stack(list(absorbed.values())).flatten(1).any(1).tolist())
-    return [each for each, is_there in zip(absorbed.items(), is_any, strict=True) if is_there]
+def _balance(left: Tensor, scores: Tensor, absorbed: Mapping[str, Tensor]) -> tuple[list[tuple[str, Tensor]], float]:
+    """The absorbed amounts that are not all 0, and the largest gap: |left − Σ absorbed| / max(1, |score|).
+
+    All numbers that decide come in one synchronisation with a GPU. A relevance that is not finite makes the gap so.
+    """
+    amounts = torch.stack([*absorbed.values(), torch.zeros_like(left)])
+    gap = (left - amounts.sum(0)).abs() / scores.abs().clamp(min=1)
+    *largest, margin = cast(list[float], torch.cat([amounts, gap[None]]).abs().flatten(1).amax(1).tolist())
+    return [each for each, most in zip(absorbed.items(), largest, strict=False) if most != 0], margin
 
 
 def _explained_by(back: BackwardPass, found: Sequence[Tensor], zero: Tensor, *, at: str | None) -> Tensor:
@@ -148,12 +154,45 @@ class LRP(Method):
 
     def relevance(self, forward: Forward, question: Question) -> Result:
         """Record one forward pass, then hand the score back through it."""
-        target, at = question.target, question.at
         require_python(forward.model)
-        if at is not None:
-            require_layer(forward.model, at)
+        if question.at is not None:
+            require_layer(forward.model, question.at)
         if question.memory and not any(isinstance(module, nn.RNNBase) for module in forward.model.modules()):
             raise InputError("memory= tells of nn.LSTM, nn.GRU and nn.RNN layers, and the model has none; use at= for a cell")
+        result = self._recorded(forward, question, key_of(forward, question, self))
+        return result.by_step() if question.by_step else result
+
+    def planned(self, forward: Forward, question: Question) -> Result | None:
+        """The answer by a plan of the model; None if there is none, or if the model did anything else than planned."""
+        plans = known_plans(forward.model)
+        key = None if plans is None else key_of(forward, question, self)
+        plan = None if plans is None or key is None else plans.find(key)
+        if plans is None or plan is None:
+            return None
+        with plan.used() as is_free:
+            result = self._followed(plan, forward, question) if is_free else None
+        if is_free and result is None:
+            plans.drop(key)
+        return result if result is None or not question.by_step else result.by_step()
+
+    def _followed(self, plan: Plan, forward: Forward, question: Question) -> Result | None:
+        """The same with a plan that nobody else uses. Errors are left to a record, which says where they come from."""
+        with suppress(WhenceError), predicting(forward.model), torch.no_grad():
+            found = plan.run(forward, question.target)
+            if found is None:
+                return None
+            trace = plan.route.trace
+            head = self.head_sums(trace, set(plan.structure.path))
+            back = BackwardPass(trace, self.rules, plan.samples, direction=question.direction, head=head, known=plan.structure)
+            # no number where one of the inputs' is not finite, or an output is not a number
+            marks = [0 * leaf.tensor.sum() for leaf in trace.leaves]
+            marks.append(torch.where(found.output.isnan(), found.output, 0.0).sum())
+            return self._explained(back, forward, question, found.output, found.selection, found.start, plan.choices, [], marks)
+        return None
+
+    def _recorded(self, forward: Forward, question: Question, key: Hashable | None) -> Result:
+        """The answer by a record of this call; a plan is made of it for later calls, if there is a key."""
+        target, at = question.target, question.at
         before = Randomness()
         with (
             predicting(forward.model) as state,
@@ -161,45 +200,73 @@ class LRP(Method):
             recording(forward, self.product, at=at, state=state) as record,
         ):
             recorded = record(target)
-            require_finite([leaf.tensor for leaf in recorded.recorder.trace.leaves])
-            trace, output = recorded.recorder.trace, recorded.output
+            recorder = recorded.recorder
+            trace, output = recorder.trace, recorded.output
+            require_finite([leaf.tensor for leaf in trace.leaves])
             selection, samples, start, steps = picked(
                 recorded, target, forward, required=self._required, state=state, before=before
             )
-            starts = scores_at(start)
-            head = self.head_sums(trace, steps)
-            back = BackwardPass(trace, self.rules, samples, direction=question.direction, head=head)
-            back.memory, back.by_step = {} if question.memory else None, question.by_step
-            _ask_for(back, at, recorded.middle)
-            found = back.run(starts)
-            scores = torch.stack([samples.totals(amount, value) for value, amount in starts]).sum(0)
-            self._require_finite(found, back.absorbed)
-            explained = _explained_by(back, found, torch.zeros_like(scores), at=at)
-            gap = scores - explained - sum(back.absorbed.values(), start=torch.zeros_like(scores))
-            gaps: dict[str, Tensor] = {}
-            if not (gap.abs() <= 100 * torch.finfo(gap.dtype).eps ** 0.75 * scores.abs().clamp(min=1)).all():
-                audit = BackwardPass(trace, self.rules, samples, audit=True, head=head)
-                audit.run(starts)
-                gaps = audit.gaps
-            whole = forward.inputs.wrapped([selection.led(r) for r in found], len(selection.lead))
-            result = Result(
-                relevance=whole if at is None else _middle(recorded.middle, back, selection),
-                score=selection.shaped(scores),
-                target=selection.target,
-                method=self,
-                absorbed={name: selection.shaped(amount) for name, amount in _amounts(back.absorbed)},
-                explained=selection.shaped(explained),
-                memory={name: selection.shaped(amount) for name, amount in (back.memory or {}).items()},
-                gaps={name: selection.shaped(amount) for name, amount in gaps.items()},
-                output=scores_of(output, start) if isinstance(output, Tensor) and not callable(target) else None,
-                choices=choices_of(trace, steps, start.ends),
-            )
+            back = BackwardPass(trace, self.rules, samples, direction=question.direction, head=self.head_sums(trace, steps))
+            choices = choices_of(trace, steps, start.ends)
+            result = self._explained(back, forward, question, output, selection, start, choices, recorded.middle)
             if question.check and isinstance(output, Tensor):
-                value = recorded.recorder.value_of(output)
-                require_whole(
-                    forward, recorded.recorder, output, value, target, state=state, before=before, mask=selection.mask
-                )
-        return result.by_step() if question.by_step else result
+                value = recorder.value_of(output)
+                require_whole(forward, recorder, output, value, target, state=state, before=before, mask=selection.mask)
+            is_planned = key is not None and plans_of(forward.model).is_wanted(key)
+            # a model that draws random numbers must draw them once
+            if is_planned and isinstance(output, Tensor) and before.is_now():
+                plan = plan_of(
+                    recorder, forward, recorded.ids, output, target,
+                    samples=samples, selection=selection, start=start, structure=back.structure(steps), choices=choices,
+                )  # fmt: skip
+                if plan is not None:
+                    plans_of(forward.model).keep(key, plan)
+                    plan.route.clear()
+        return result
+
+    def _explained(
+        self,
+        back: BackwardPass,
+        forward: Forward,
+        question: Question,
+        output: object,
+        selection: Selection,
+        start: Start,
+        choices: tuple[Choice, ...],
+        middle: list[object],
+        marks: Sequence[Tensor] = (),
+    ) -> Result:
+        """Hand the score back from where it starts, and put the result together; `marks` are 0 if the inputs are finite."""
+        at, samples = question.at, back.samples
+        starts = scores_at(start)
+        back.memory, back.by_step = {} if question.memory else None, question.by_step
+        _ask_for(back, at, middle)
+        found = back.run(starts)
+        scores = sum(
+            (samples.totals(amount, value) for value, amount in starts[1:]), start=samples.totals(starts[0][1], starts[0][0])
+        )
+        explained = _explained_by(back, found, torch.zeros_like(scores), at=at)
+        absorbed, margin = _balance(sum(marks, start=scores - explained), scores, back.absorbed)
+        gaps: dict[str, Tensor] = {}
+        if not margin <= 100 * torch.finfo(scores.dtype).eps ** 0.75:  # also if it is not a number
+            self._require_finite([*found, *marks], back.absorbed)
+            audit = BackwardPass(back.trace, self.rules, samples, audit=True, head=back.head)
+            audit.run(starts)
+            gaps = audit.gaps
+        whole = forward.inputs.wrapped([selection.led(r) for r in found], len(selection.lead))
+        return Result(
+            relevance=whole if at is None else _middle(middle, back, selection),
+            score=selection.shaped(scores),
+            target=selection.target,
+            method=self,
+            absorbed={name: selection.shaped(amount) for name, amount in absorbed},
+            explained=selection.shaped(explained),
+            memory={name: selection.shaped(amount) for name, amount in (back.memory or {}).items()},
+            gaps={name: selection.shaped(amount) for name, amount in gaps.items()},
+            output=scores_of(output, start) if isinstance(output, Tensor) and not callable(question.target) else None,
+            choices=choices,
+            margin=margin,
+        )
 
     def _required(self, trace: Trace, start: Start) -> set[Step]:
         """The steps that relevance passes through; raises if one of them has no rule."""

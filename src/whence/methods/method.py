@@ -57,6 +57,10 @@ class Method:
         """Explain the score that `question.target` picks out of the forward pass."""
         raise NotImplementedError(f"{type(self).__name__} does not implement relevance(forward, question), as a method must")
 
+    def planned(self, forward: Forward, question: Question) -> Result | None:
+        """The answer by a plan that an earlier call left; None if there is none, or if it does not hold."""
+        return None
+
     def answer(self, forward: Forward, question: Question) -> Result:
         """Answer a question; raises if this method cannot."""
         for name, reason in UNANSWERED.items():

@@ -7,7 +7,7 @@ record. So where something may have escaped, the model is called once more, with
 import random
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -34,8 +34,19 @@ class Randomness:
 
     def __init__(self) -> None:
         self._torch, self._python = torch.get_rng_state(), random.getstate()
-        self._numpy = np.random.get_state()  # noqa: NPY002 - the state that models draw from
+        self._numpy: Any = np.random.get_state()  # noqa: NPY002 - the state that models draw from
         self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+
+    def is_now(self) -> bool:
+        """Whether no random number was drawn since."""
+        now = Randomness()
+        return (
+            torch.equal(self._torch, now._torch)
+            and self._python == now._python
+            and str(self._numpy[2:]) == str(now._numpy[2:])  # the place in the sequence, which moves with every draw
+            and np.array_equal(self._numpy[1], now._numpy[1])
+            and all(map(torch.equal, self._cuda, now._cuda))
+        )
 
     def restore(self) -> None:
         """Put the state back, so that the same numbers are drawn again."""

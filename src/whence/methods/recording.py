@@ -41,6 +41,7 @@ class Record(NamedTuple):
     output: object
     middle: list[object]
     owners: Sequence[Tensor | None]  # of the rows of every explained tensor, if known beforehand
+    ids: list[Tensor | None]  # the token ids of every input that has them, as the model got them
 
 
 @contextmanager
@@ -65,13 +66,14 @@ def recording(
         with layers.watched(), recorder:
             output = forward.call(tensors, recorder.ids)
             found = target(output) if callable(target) else output
-        return Record(recorder, found, layers.outputs, forward.owners(recorder.ids))
+        ids = [None if tensor.is_floating_point() else tensor for tensor in tensors]
+        return Record(recorder, found, layers.outputs, forward.owners(recorder.ids), ids)
 
     try:
         yield run
     finally:
         layers.snapshot = leave
-        recorder.trace.forget()
+        recorder.forget()
 
 
 def _closed_over(caller: object) -> list[object]:
@@ -86,9 +88,9 @@ def _closed_over(caller: object) -> list[object]:
 def input_axis(forward: Forward, samples: int) -> int | None:
     """The axis of the first input along which that many samples lie, found by following them; None if there is no such axis."""
     with predicting(forward.model), torch.no_grad(), recording(forward) as record:
-        recorder, _, _, owners = record(None)
-        trace = recorder.trace
-        found = find_samples(trace, samples, known=owners)
+        recorded = record(None)
+        trace = recorded.recorder.trace
+        found = find_samples(trace, samples, known=recorded.owners)
         return None if found is None else found.axis_of(trace.leaves[0])
 
 
@@ -174,6 +176,7 @@ def _in_any_order(
             continue
         if lie_along(axis, value, samples):
             samples.settle(trace, value, axis)
+            samples.is_derived = True
             return Picked(selection, samples, start, steps)
     return None
 

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, cast
+from weakref import ReferenceType
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ Restore = Callable[[], None]
 OWN = frozenset(nn.Module().__dict__) - {"_buffers", "_parameters", "_modules"}
 DEPTH = 3  # of lists in dictionaries in attributes, and of the attributes of plain objects
 LARGE = 2**16  # elements
+PLAIN = frozenset([type(None), bool, int, float, str, nn.Parameter, ReferenceType])
 FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType)
 # Copies of what tensors hold, each with the count of writes at that time, so that most calls copy nothing.
 _COPIES = WeakIdKeyDictionary()
@@ -83,8 +85,7 @@ class State:
 
     def _enter(self, things: Any, depth: int) -> None:
         for each in things:
-            is_plain = each is None or isinstance(each, (bool, int, float, str, nn.Parameter, nn.Module))
-            if not is_plain and depth:
+            if type(each) not in PLAIN and depth and not isinstance(each, (nn.Parameter, nn.Module)):
                 self._keep(each, depth - 1)
 
     def _keep_tensor(self, tensor: Tensor) -> None:
@@ -92,7 +93,8 @@ class State:
         if tensor.layout != torch.strided or tensor.is_meta or tensor.is_nested or isinstance(tensor, nn.Parameter):
             return
         written, copied = _copy_of(tensor)
-        if copied is None or written is None or written != _writes(tensor):
+        # batch norm and writes through .data do not count as writes
+        if copied is None or written is None or written != _writes(tensor) or not torch.equal(tensor.detach(), copied):
             copied = tensor.detach().clone()
             _COPIES[tensor] = _writes(tensor), copied
         self._tensors.append((tensor, copied))

@@ -51,6 +51,8 @@ def _against_faster(cell: Cell, weights: Weights, x: Tensor, product: Product) -
         return "another rule for products than the paper's has no faster path"
     if x.device.type not in ("cpu", "cuda") or x.dtype not in (PRECISIONS if x.device.type == "cpu" else ON_GPUS):
         return f"there is no faster path for {x.dtype} on {x.device.type}"
+    if x.device.type == "cuda" and len(x) == 1:
+        return "on a GPU, a single step takes the fewest launches as the formulas read"
     return "the input is empty" if x.numel() == 0 else None
 
 

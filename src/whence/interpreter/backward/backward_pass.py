@@ -1,7 +1,8 @@
 """The backward pass: relevance goes from the score through every step to the inputs; a ledger keeps what was absorbed."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, overrides
@@ -21,7 +22,17 @@ from whence.equations import (
 from whence.errors import InputError
 from whence.interpreter.backward.samples import Samples
 from whence.interpreter.record.refusal import unforeseen
-from whence.interpreter.record.step import Arriving, FanIn, Open, Step, Trace, Value
+from whence.interpreter.record.step import Arriving, FanIn, Index, Open, Step, Trace, Value
+
+
+class Structure(NamedTuple):
+    """What follows from the structure of a record, whatever its numbers: worked out once, for all calls like it."""
+
+    path: Sequence[Step]  # the steps that relevance passes, in order
+    fan_ins: Mapping[Value, FanIn]  # of the sums for which it is a number
+    counted: Sequence[Step]  # the steps whose fan-in or bias depends on numbers
+    users: Counter[Value]  # how many steps use a value
+    infinite: Collection[Value]  # that may hold infinities, as those of a mask
 
 
 class BackwardPass:
@@ -32,6 +43,8 @@ class BackwardPass:
     network hands on only what came through that direction. The sums of the steps `head` follow `rules.head`.
     """
 
+    _adds_parts = True  # whether what arrives at parts of a value is added up in place
+
     def __init__(
         self,
         trace: Trace,
@@ -41,37 +54,62 @@ class BackwardPass:
         audit: bool = False,
         direction: int | None = None,
         head: Collection[Step] = (),
+        known: Structure | None = None,
     ) -> None:
         self.trace = trace
+        self._path = trace.steps if known is None else known.path
         self.rules = rules
         self.samples = samples
         self.audit = audit
         self.direction = direction
+        self.head = head
         self.stops: dict[Value, Tensor | None] = {}  # values whose relevance is requested, and that relevance (K, *shape)
         self.goes_on = False  # whether relevance is also handed on from there
         self.memory: dict[str, Tensor] | None = None  # by layer, (K, B, T + 1); None if not requested
         self.by_step = False  # whether only sums over the last axis of the inputs are needed
         self.absorbed: dict[str, Tensor] = {}
         self.gaps: dict[str, Tensor] = {}
-        self.fan_ins: dict[Value, FanIn] = {}
+        self.fan_ins: dict[Value, FanIn] = {} if known is None else dict(known.fan_ins)
         self.biases: dict[Value, Tensor | None] = {}
         self.sides: dict[Value, Sides] = {}  # of the sums of the head: their positive and negative contributions
         self.bias_sides: dict[Value, Sides] = {}  # and those of biases among them, if a part of these is shared out
-        self._users: Counter[Value] | None = None
-        self._columns_of: dict[Value, Tensor | None] = {}
+        self._users: Counter[Value] | None = None if known is None else known.users
         self._arriving: dict[Value, Arriving] = {}
-        self._count_sums()
+        self._parts: dict[Value, dict[str, Tensor]] = {}  # what arrived at parts of a value, added up in memory of its own
+        self._entries: dict[tuple[str, int], tuple[Tensor, Value]] = {}  # amounts for the ledger that are still to be summed
+        self.infinite = infinite_values(trace) if known is None else known.infinite
+        for step in trace.steps if known is None else known.counted:
+            self._count_sum(step)
         self._count_sides(head)
 
-    def _count_sums(self) -> None:
-        """Compute the fan-in and bias of every open sum, in the order of the steps."""
-        for step in self.trace.steps:
-            if not any(value.in_sum for value in step.outputs):
-                continue
-            if self.rules.shares:
-                self.fan_ins.update(zip(step.outputs, step.rule.fan_in(step, self.fan_ins), strict=True))
-            if self.rules.delta != 0 or not step.outputs[0].is_live:
-                self.biases.update(zip(step.outputs, step.rule.bias(step, self.biases), strict=True))
+    def _count_sum(self, step: Step) -> None:
+        """Compute the fan-in and bias of an open sum; this is done in the order of the steps."""
+        if not any(value.in_sum for value in step.outputs):
+            return
+        if self.rules.shares:
+            self.fan_ins.update(zip(step.outputs, step.rule.fan_in(step, self.fan_ins), strict=True))
+        if self._has_bias(step):
+            self.biases.update(zip(step.outputs, step.rule.bias(step, self.biases), strict=True))
+
+    def _has_bias(self, step: Step) -> bool:
+        return self.rules.delta != 0 or not step.outputs[0].is_live
+
+    def structure(self, steps: Collection[Step]) -> Structure:
+        """What later calls of the same structure need not work out again; relevance passes these steps."""
+        numbers = {value: found for value, found in self.fan_ins.items() if not isinstance(found, Tensor)}
+        counted = [
+            step
+            for step in self.trace.steps
+            if any(value.in_sum for value in step.outputs)
+            and (self._has_bias(step) or any(isinstance(self.fan_ins.get(value), Tensor) for value in step.outputs))
+        ]
+        path = [step for step in self.trace.steps if step in steps]
+        return Structure(path, numbers, counted, self._used_by(), self.infinite)
+
+    def _used_by(self) -> Counter[Value]:
+        if self._users is None:
+            self._users = Counter(used for step in self.trace.steps for used in step.inputs)
+        return self._users
 
     def _count_sides(self, head: Collection[Step]) -> None:
         """Compute the positive and the negative contributions to every sum of the head, in the order of the steps."""
@@ -86,8 +124,8 @@ class BackwardPass:
         """Start with relevance (K, *shape) at some values, and return the relevance of every explained input."""
         self._arriving.update((value, Arriving(r=relevance)) for value, relevance in starts)
         targets = len(starts[0][1])
-        for step in reversed(self.trace.steps):
-            arriving = [self._arriving.pop(value, None) for value in step.outputs]
+        for step in reversed(self._path):
+            arriving = [self._taken(value) for value in step.outputs]
             if all(each is None for each in arriving):
                 continue
             self._audit(step, arriving)
@@ -98,22 +136,29 @@ class BackwardPass:
                 step.rule.hand_back(step, arriving, self)
             except RuntimeError as error:
                 raise unforeseen(step, error) from error
-        ended = [self._stopped(leaf, self._arriving.pop(leaf, None)) for leaf in self.trace.leaves]
+        ended = [self._stopped(leaf, self._taken(leaf)) for leaf in self.trace.leaves]
+        self._settle()
         found = [None if each is None else each.r for each in ended]
         return [
             leaf.tensor.new_zeros(targets, *leaf.tensor.shape) if r is None else r
             for leaf, r in zip(self.trace.leaves, found, strict=True)
         ]
 
+    def _taken(self, value: Value) -> Arriving | None:
+        """What has arrived at a value, as a whole and at parts of it."""
+        arriving, parts = self._arriving.pop(value, None), self._parts.pop(value, None)
+        if parts is None:
+            return arriving
+        return Arriving(**parts) if arriving is None else _sum(arriving, Arriving(**parts))
+
     def wants_sums(self, value: Value) -> bool:
         """Whether sums over the last axis are enough: with `by_step`, for an explained input or one with moved rows."""
         if not self.by_step:
             return False
-        if self._users is None:
-            self._users = Counter(used for step in self.trace.steps for used in step.inputs)
-        while self._users[value] == 1 and value.step is not None and value.step.rule.moves_rows(value.step):
+        users = self._used_by()
+        while users[value] == 1 and value.step is not None and value.step.rule.moves_rows(value.step):
             (value,) = value.step.inputs
-        return self._users[value] == 1 and value.step is None and value.tensor.dim() > 1
+        return users[value] == 1 and value.step is None and value.tensor.dim() > 1
 
     def _stopped(self, value: Value, arriving: Arriving | None) -> Arriving | None:
         """Store the relevance of a requested value, and return what is handed on from it."""
@@ -141,7 +186,9 @@ class BackwardPass:
             r, q, s, n = paid if r is None else r + paid, None, None, None
         if q is not None and not value.in_sum:
             q = q.real if q.is_complex() else q
-            paid = torch.where(q == 0, 0.0, value.tensor * q)  # also where a mask made the value infinite
+            paid = value.tensor * q
+            if value in self.infinite:  # as a mask makes it: then q is 0
+                paid = torch.where(q == 0, 0.0, paid)
             paid = paid if s is None else paid + s
             r, q, s = paid if r is None else r + paid, None, None
         if self.rules.epsilon == 0 and any(each is not None and not each.isfinite().all() for each in (r, q, n)):
@@ -154,11 +201,27 @@ class BackwardPass:
             s = None  # its lower neurons are not counted
         elif q is not None and q.is_complex():
             q = q.real
-        given = Arriving(*(each if each is None or is_cast else each.to(value.tensor.dtype) for each in (r, q, s, n)))
+        given = Arriving(r, q, s, n)
+        if not is_cast:
+            given = Arriving(*(each if each is None else each.to(value.tensor.dtype) for each in given))
         known = self._arriving.get(value)
         self._arriving[value] = given if known is None else _sum(known, given)
         if self.audit:
             self._note(step, -self.samples.totals(self.held(value, given), value))
+
+    def deliver_part(self, step: Step, value: Value, index: Index, amounts: Mapping[str, Tensor]) -> None:
+        """Hand relevance on to the elements of an input that an index picks; all parts of a value are added up in one place."""
+        if self.audit or not self._adds_parts:
+            wholes = {name: amount.new_zeros(len(amount), *value.tensor.shape) for name, amount in amounts.items()}
+            for name, whole in wholes.items():
+                whole[index] = amounts[name]
+            self.deliver(step, value, **wholes)
+            return
+        parts = self._parts.setdefault(value, {})
+        for name, amount in amounts.items():
+            if name not in parts:
+                parts[name] = amount.new_zeros(len(amount), *value.tensor.shape, dtype=value.tensor.dtype)
+            parts[name][index] += amount
 
     def unfinished(self, step: Step, value: Value, arriving: Arriving | None) -> Open:
         """What is handed back inside an open sum; relevance that arrived at it as a finished neuron is converted."""
@@ -170,14 +233,16 @@ class BackwardPass:
             z = value.tensor
             own = coefficient(z, r_out=arriving.r, epsilon=self.rules.epsilon)
             q = own if q is None else q + own
-            self.absorb(step, "stabiliser", absorbed_by_stabiliser(z, q=own, rules=self.rules), value)
-            if z.isinf().any():  # the infinity of a mask absorbs what arrives there
+            if self.rules.returned != 1:
+                self.absorb(step, "stabiliser", absorbed_by_stabiliser(z, q=own, rules=self.rules), value)
+            if value in self.infinite and z.isinf().any():  # the infinity of a mask absorbs what arrives there
                 self.absorb(step, "constant", torch.where(z.isinf(), arriving.r, 0.0), value)
             if self.rules.shares:
                 fan_in, bias = self.fan_ins[value], self.biases.get(value)
                 shared = share(z, q=own, bias=bias, fan_in=fan_in, rules=self.rules)
                 s = shared if s is None else s + shared
-                self._keep_unshared(step, value, own, fan_in)
+                if isinstance(fan_in, Tensor) or fan_in == 0:
+                    self._keep_unshared(step, value, own, fan_in)
         assert q is not None
         return Open(q, s)
 
@@ -237,28 +302,32 @@ class BackwardPass:
         return total
 
     def absorb(self, step: Step, kind: str, amount: Tensor, value: Value, *, part: str = "") -> None:
-        """Enter an amount (K, *shape of value) into the ledger."""
-        self._enter(step, kind, self.samples.totals(amount, value), part)
+        """Enter an amount (K, *shape of value) into the ledger. Those of one shape are added up before they are summed."""
+        key = ".".join(filter(None, (step.layer, part, kind)))
+        axis = self.samples.whole_axis(value)
+        if self.audit or axis is None or amount.shape[1:] != value.tensor.shape or amount.dtype != value.tensor.dtype:
+            self._enter(step, kind, self.samples.totals(amount, value), part)
+            return
+        entry = hash((key, axis, amount.shape))
+        known = self._entries.get((key, entry))
+        self.absorbed.setdefault(key, amount.new_zeros(()))
+        self._entries[key, entry] = (amount if known is None else known[0] + amount), value
+
+    def _settle(self) -> None:
+        """Sum what is still to be entered into the ledger."""
+        for (key, _), (amount, value) in self._entries.items():
+            self.absorbed[key] = self.absorbed[key] + self.samples.totals(amount, value)
+        self._entries.clear()
 
     def absorb_columns(self, step: Step, kind: str, amount: Tensor, value: Value, *, part: str = "") -> None:
         """Enter an amount (K, n) that lies along the second-to-last axis of a value (..., n, ·)."""
         if self.samples.owners is None:
             self._enter(step, kind, amount.sum(1, keepdim=True), part)
-        elif (columns := self._columns(value)) is None:
+        elif (columns := self.samples.columns(value)) is None:
             self._enter(step, kind, amount, part)
         else:
             sums = amount.new_zeros(len(amount), self.samples.count + 1).index_add(1, columns, amount)
             self._enter(step, kind, sums[:, 1:], part)
-
-    def _columns(self, value: Value) -> Tensor | None:
-        """The sample numbers along the second-to-last axis of a value (..., n, ·); None if they are 1, 2, … in order."""
-        assert self.samples.owners is not None
-        if value not in self._columns_of:
-            owner = self.samples.owners[value].expand(value.tensor.shape)
-            columns = owner.reshape(-1, *owner.shape[-2:])[0, :, 0].long()
-            in_order = torch.arange(1, self.samples.count + 1, device=columns.device)
-            self._columns_of[value] = None if torch.equal(columns, in_order) else columns
-        return self._columns_of[value]
 
     def adopt(self, term: Value, total: Value) -> None:
         """Give a term that belongs to no sample (a constant behind a gate) the owners of the sum it is added to."""
@@ -267,7 +336,7 @@ class BackwardPass:
     def remember(self, step: Step, amount: Tensor, value: Value, *, part: str) -> None:
         """Keep the relevance (K, n, T + 1) that states carry; its axis n is the second-to-last one of a value (..., n, ·)."""
         assert self.memory is not None
-        if self.samples.owners is not None and (columns := self._columns(value)) is not None:
+        if self.samples.owners is not None and (columns := self.samples.columns(value)) is not None:
             amount = amount.new_zeros(len(amount), self.samples.count, amount.shape[-1]).index_copy(1, columns - 1, amount)
         key = ".".join(filter(None, (step.layer, part)))
         calls = sum(known.partition("#")[0] == key for known in self.memory)
@@ -288,6 +357,15 @@ class BackwardPass:
     def _note(self, step: Step, totals: Tensor) -> None:
         layer = step.layer or f"{overrides.resolve_name(step.function) or step.name} in the model itself"
         self.gaps[layer] = self.gaps[layer] + totals if layer in self.gaps else totals
+
+
+def infinite_values(trace: Trace) -> set[Value]:
+    """The values that may hold infinities: everything that is made by a call that can make them, or of such values."""
+    found: set[Value] = set()
+    for step in trace.steps:
+        if not found.isdisjoint(step.inputs) or not step.rule.is_finite(step):
+            found.update(step.outputs)
+    return found
 
 
 def _sum(one: Arriving, other: Arriving) -> Arriving:

@@ -38,13 +38,17 @@ class Samples:
 
     def __init__(self, count: int, owners: Owners | None) -> None:
         self.count = count
+        self.is_derived = False  # whether they were found by derivatives, which depend on the numbers
         self.owners = owners  # None: a single sample owns everything
+        self._columns: dict[Value, Tensor | None] = {}
+        self._owned: set[Value] = set()  # terms of sums that belong to samples
+        self._axes: dict[Value, int | None] = {}  # by value the axis along which its samples lie in order, if there is one
 
     def totals(self, amount: Tensor, value: Value) -> Tensor:
         """Sum an amount (K, *shape of value) over each sample: (K, B)."""
         if self.owners is None:
             return amount.reshape(len(amount), -1).sum(1, keepdim=True)
-        axis = self._whole_axis(value)
+        axis = self.whole_axis(value)
         if axis is not None:
             return amount.expand(len(amount), *value.tensor.shape).movedim(axis + 1, 1).flatten(2).sum(-1)
         owner = completed(self.owners[value], keep=self.count).expand(value.tensor.shape).reshape(-1).long()
@@ -79,8 +83,15 @@ class Samples:
                         own = self.owners[value].expand(value.tensor.shape)
                         self.owners[value] = torch.where(own == 0, found, own)
 
-    def _whole_axis(self, value: Value) -> int | None:
+    def whole_axis(self, value: Value) -> int | None:
         """The axis along which the samples of a value lie in order, if the strides of its owners show it; None otherwise."""
+        if self.owners is None:
+            return None
+        if value not in self._axes:
+            self._axes[value] = self._found_axis(value)
+        return self._axes[value]
+
+    def _found_axis(self, value: Value) -> int | None:
         assert self.owners is not None
         owner = self.owners[value]
         if owner.shape != value.tensor.shape or owner.dim() < 2:
@@ -91,10 +102,36 @@ class Samples:
         row = owner[tuple(slice(None) if axis == axes[0] else 0 for axis in range(owner.dim()))]
         return axes[0] if torch.equal(row, _numbers(self.count, owner.device)) else None
 
+    def columns(self, value: Value) -> Tensor | None:
+        """The sample numbers along the second-to-last axis of a value (..., n, ·); None if they are 1, 2, … in order."""
+        assert self.owners is not None
+        if value not in self._columns:
+            owner = self.owners[value].expand(value.tensor.shape)
+            found = owner.reshape(-1, *owner.shape[-2:])[0, :, 0].long()
+            in_order = torch.arange(1, self.count + 1, device=found.device)
+            self._columns[value] = None if torch.equal(found, in_order) else found
+        return self._columns[value]
+
+    def compact(self) -> None:
+        """Keep the owners of values whose samples lie along an axis without a tensor of their size for each."""
+        if self.owners is None:
+            return
+        self._axes.clear()
+        numbers: dict[torch.device, Tensor] = {}
+        for value, owner in self.owners.items():
+            axis, shape = self.axis_of(value), value.tensor.shape
+            if axis is not None and owner.shape == shape and bool(owner.all()):
+                own = numbers.setdefault(owner.device, _numbers(self.count, owner.device))
+                self.owners[value] = own.view([-1 if n == axis else 1 for n in range(owner.dim())]).expand(shape)
+
     def adopt(self, term: Value, total: Value) -> None:
         """Give a term that belongs to no sample (a constant behind a gate) the owners of the sum it is added to."""
-        if self.owners is not None and term.tensor.shape == total.tensor.shape and not self.owners[term].any():
+        if self.owners is None or term in self._owned:
+            return
+        if term.tensor.shape == total.tensor.shape and not self.owners[term].any():
             self.owners[term] = self.owners[total]
+            self._axes.pop(term, None)
+        self._owned.add(term)
 
     def axis_of(self, value: Value) -> int | None:
         """The axis of a value along which its samples lie; None for a single sample, or if no axis fits."""

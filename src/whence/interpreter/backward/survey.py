@@ -18,6 +18,8 @@ class Survey(BackwardPass):
     A step that refuses relevance does not end it: all its live inputs are surveyed too.
     """
 
+    _adds_parts = False
+
     def __init__(self, trace: Trace, rules: Rules, *, is_strict: bool = False, head: Collection[Step] = ()) -> None:
         super().__init__(trace, rules, Samples(1, None), head=head)
         self.is_strict = is_strict

@@ -99,8 +99,9 @@ class Ids:
         vectors = self._found(origin.number, rows)  # a new tensor for each look-up: a model may write into what it finds
         is_own = places >= 0
         others = None if bool(is_own.all()) else look_up.rows(look_up.ids)
+        is_in_order, places = _are_in_order(vectors, places), places.clamp(min=0)
         with recorded or nullcontext():
-            found = _in_order(vectors, places)
+            found = vectors if is_in_order else vectors.reshape(-1, vectors.shape[-1])[places]
             return look_up.finish(found if others is None else torch.where(is_own.unsqueeze(-1), found, others))
 
     def _is_explained(self, table: Tensor, number: int) -> bool:
@@ -193,11 +194,10 @@ def _are_at(places: Tensor, ids: Tensor, original: Tensor) -> bool:
     return bool(((ids == original.reshape(-1)[places.clamp(min=0)]) | (places < 0)).all())
 
 
-def _in_order(vectors: Tensor, places: Tensor) -> Tensor:
-    """The vectors that belong to ids at these places of the input."""
+def _are_in_order(vectors: Tensor, places: Tensor) -> bool:
+    """Whether the vectors belong to ids at these places of the input, as they lie."""
     in_order = torch.arange(places.numel(), device=places.device)
-    is_whole = places.shape == vectors.shape[:-1] and torch.equal(places.flatten(), in_order)
-    return vectors if is_whole else vectors.reshape(-1, vectors.shape[-1])[places.clamp(min=0)]
+    return places.shape == vectors.shape[:-1] and torch.equal(places.flatten(), in_order)
 
 
 def is_same_table(one: Tensor, other: Tensor) -> bool:

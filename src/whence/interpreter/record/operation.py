@@ -68,12 +68,17 @@ class Table(dict[str, Operation]):
     def __init__(self, lines: Iterable[tuple[Sequence[Operation], Sequence[str]]]) -> None:
         """Each line holds operations that differ only in name, and the operators that call the first of them."""
         super().__init__()
+        self.changes = 0  # counts the operations that were set
         self.operators: dict[str, str] = {}
         for operations, operators in lines:
             for operation in operations:
                 assert operation.name not in self, f"{operation.name} has two lines"
                 self[operation.name] = operation
             self.operators |= dict.fromkeys(operators, operations[0].name)
+
+    def __setitem__(self, name: str, operation: Operation) -> None:
+        self.changes += 1
+        super().__setitem__(name, operation)
 
     def find(self, function: Function) -> Operation:
         """What is known about a function; for one that is not in the table, only its name."""

@@ -10,6 +10,7 @@ from torch.overrides import _pop_mode_temporarily
 
 from whence.equations import Product
 from whence.errors import NoRuleError, WhenceError
+from whence.interpreter.record.call import Call
 from whence.interpreter.record.held import Held
 from whence.interpreter.record.ids import Ids
 from whence.interpreter.record.layers import Layers
@@ -51,6 +52,8 @@ class Recorder(overrides.TorchFunctionMode):
         self._made: dict[int, tuple[Tensor, int]] = {}
         self.doubts: list[str] = []  # what may have happened outside the record, and where
         self.ids: Ids | None = None  # follows the token ids among the inputs, if there are any
+        self.is_kept = False  # whether the trace outlives this record, in a plan
+        self.calls: list[Call] = []  # every call that was seen, in order; those that a rewrite makes come after it
         for leaf in self.trace.leaves:
             if leaf.tensor.is_floating_point():
                 self._memory.note(leaf.tensor, leaf)
@@ -62,6 +65,12 @@ class Recorder(overrides.TorchFunctionMode):
             leaf.tensor = own
         self._memory.note(own, leaf)
         return own
+
+    def forget(self) -> None:
+        """Break the references between calls, values and steps, unless a plan keeps them."""
+        self.calls = []
+        if not self.is_kept:
+            self.trace.forget()
 
     def _is_live(self, thing: object) -> bool:
         value = self.value_of(thing)
@@ -105,11 +114,20 @@ class Recorder(overrides.TorchFunctionMode):
         operation, is_in_place = self._table.spelling(func)
         if operation.reads == "form":
             return func(*args, **kwargs)
+        call = Call(operation, func, args, kwargs, writes=is_in_place or bool(kwargs.get("inplace")))
+        self.calls.append(call)
+        call.result = self._made_by(call, func, args, kwargs)
+        return call.result
+
+    def _made_by(self, call: Call, func: Function, args: Args, kwargs: Kwargs) -> object:
+        """The result of a call, which is recorded if it concerns the explained inputs."""
+        operation, is_in_place = call.operation, call.writes
         if operation.look_up is not None and self.ids is not None:
             look_up = self.ids.requested(operation, func, args, kwargs)
             if look_up is not None and not self._is_live(look_up.table):
                 found = self.ids.answer(look_up, self)
                 if found is not None:
+                    call.looks_up = True
                     return found
         if kwargs:
             args, kwargs = positional(args, kwargs)
@@ -119,7 +137,6 @@ class Recorder(overrides.TorchFunctionMode):
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         for tensor in tensors:
             self._look_at(tensor, func)
-        is_in_place = is_in_place or bool(kwargs.get("inplace"))
         is_known = any(self.value_of(tensor) for tensor in tensors) or (
             is_in_place and bool(args) and isinstance(args[0], Tensor) and self._memory.is_known(args[0])
         )
@@ -136,6 +153,7 @@ class Recorder(overrides.TorchFunctionMode):
             return self._in_place(operation, func, args, kwargs)
         rewrite = operation.rewrite or self._apart(operation, args)
         if rewrite is not None:
+            call.rewrite = rewrite
             return self._rewritten(func, rewrite, args, kwargs)
         if operation.rule is None:
             written = [version_of(tensor) for tensor in tensors]
@@ -145,7 +163,10 @@ class Recorder(overrides.TorchFunctionMode):
             is_constant = operation.makes_constant and not any(self.value_of(leaf) for leaf in leaves_of((args[1:], kwargs)))
             if is_constant or any(result is arg for arg in args) or not self._carries(func, result):
                 return result
-        return self._record(operation, func, args, kwargs, leaves)
+        count = len(self.trace.steps)
+        result = self._record(operation, func, args, kwargs, leaves)
+        call.step = self.trace.steps[count] if len(self.trace.steps) > count else None
+        return result
 
     def _plain(
         self,

@@ -26,6 +26,7 @@ Args = tuple[object, ...]  # of a call that a model makes
 Kwargs = Mapping[str, object]
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]  # of a recorded call, which its rule takes apart
 FanIn = float | Tensor
+Index = tuple[Any, ...]  # of a tensor (K, ...)
 
 
 MARKED, NORMALISER, SQUASHED, POSITIVE, SOURCE = 4, 3, 2, 1, 0
@@ -93,6 +94,14 @@ class Step:
     is_trained: Callable[[object], bool] = bool  # whether a tensor is a parameter of the model
     is_held: Callable[[object], bool] = bool  # whether it is a parameter or a buffer, or computed from these alone
 
+    def has_finite_constants(self) -> bool:
+        """Whether its constants are finite: weights are, a mask may hold infinities."""
+        constants = [leaf for leaf in self.leaves if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+        return all(
+            self.is_trained(constant) or (constant.layout == torch.strided and bool(constant.isfinite().all()))
+            for constant in constants
+        )
+
     def again(self, stand_in: Callable[[Value], Tensor], constant: Callable[[Tensor], Tensor] | None = None) -> Any:
         """Repeat the call with stand-ins for its values and, if `constant` is given, for its constant float tensors."""
 
@@ -117,7 +126,8 @@ class Trace:
     def forget(self) -> None:
         """Break the references between values and steps, so that memory is freed now and not by the garbage collector."""
         for step in self.steps:
-            step.rule.release(step)
+            if step.saved is not None:
+                step.rule.release(step)
             step.inputs = step.outputs = step.leaves = ()
             step.arguments, step.saved, step.is_trained, step.is_held = ((), {}), None, bool, bool
         self.steps.clear()
@@ -224,6 +234,10 @@ class Backward(Protocol):
         """Hand a step's relevance on to one of its inputs."""
         ...
 
+    def deliver_part(self, step: Step, value: Value, index: Index, amounts: Mapping[str, Tensor]) -> None:
+        """Hand relevance on to the elements of an input that an index (K, ...) picks; `amounts` are r, q, s and n by name."""
+        ...
+
     def absorb(self, step: Step, kind: str, amount: Tensor, value: Value, *, part: str = "") -> None:
         """Enter an amount (K, *shape of value) into the ledger as absorbed."""
         ...
@@ -270,6 +284,14 @@ class Rule:
     def run(self, step: Step) -> object:
         """Compute the call's result, keeping in `step.saved` what `hand_back` will need."""
         return step.again(lambda value: value.tensor)
+
+    def lasts(self, step: Step) -> bool:
+        """Whether what it saved in a step holds for other numbers too, so that making the call again is all there is to do."""
+        return type(self).run is Rule.run
+
+    def is_finite(self, step: Step) -> bool:
+        """Whether its results are surely finite, if its live inputs and the model's weights are."""
+        return False
 
     def gate_of(self, step: Step) -> Gate | None:
         """Why the result opens or closes what it is multiplied with; None if it is a source."""

@@ -30,6 +30,11 @@ SIGN = Gate("it is a sign, which carries no size", is_choice=True)
 STEP_SIZE = Gate("it is a softplus, a positive step size", POSITIVE, is_choice=True)
 
 
+FINITE = frozenset(
+    "tanh sigmoid relu relu6 elu selu gelu silu softplus leaky_relu hardtanh hardsigmoid softmax hardswish".split()
+)
+
+
 class Activation(Rule):
     """An elementwise function of a neuron.
 
@@ -53,6 +58,9 @@ class Activation(Rule):
         if given is None:
             return own
         return given if own is None else own._replace(is_choice=given.is_choice)
+
+    def is_finite(self, step: Step) -> bool:
+        return step.name in FINITE
 
     def log_of(self, step: Step) -> int | None:
         if step.name == "log":
@@ -119,6 +127,17 @@ class Softmax(Activation):
 
     def gate_of(self, step: Step) -> Gate | None:
         return self.gate if isinstance(self.gate, Gate) else None
+
+
+class Mirrored(Activation):
+    """One score (B, 1) as the scores −z / 2 and z / 2 of two classes: each is an activation of z."""
+
+    def gate_of(self, step: Step) -> Gate | None:
+        return None
+
+    def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
+        assert arriving[0] is not None and arriving[0].r is not None
+        back.deliver(step, step.inputs[0], r=arriving[0].r.sum(-1, keepdim=True))
 
 
 class LogSum(Activation):

@@ -47,6 +47,9 @@ class GatedProduct(Rule):
             return gate._replace(rank=SQUASHED)  # exp(a) / Σ exp(a), a softmax by hand
         return gate
 
+    def is_finite(self, step: Step) -> bool:
+        return step.has_finite_constants()
+
     def receivers(self, step: Step) -> Sequence[Value]:
         factors = step.arguments[0][:2] if step.product != "all" else sources_of(*step.arguments[0][:2])
         return [factor for factor in factors if isinstance(factor, Value) and factor.is_live]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from whence.interpreter.record.step import Step, Value
+from whence.interpreter.record.step import Index, Step, Value
 from whence.recurrent.sequences import Packing
 
 Carry = Callable[[Tensor], Sequence[Tensor]]
@@ -32,6 +32,19 @@ class Parts(NamedTuple):
             for each, shape in zip(arriving, self.shapes, strict=True)
         ]
         return [torch.stack(parts, self.axis + 1) if self.drops else torch.cat(parts, self.axis + 1)]
+
+
+class Picking(NamedTuple):
+    """A part of a value, picked by an index of integers and slices whose first entry is for the targets."""
+
+    whole: Value
+    place: Index
+
+    def __call__(self, r: Tensor) -> Sequence[Tensor]:
+        """Put what arrived at the part (K, ...) where it came from."""
+        found = r.new_zeros(len(r), *self.whole.tensor.shape)
+        found[self.place] = r
+        return [found]
 
 
 Part = int | slice | EllipsisType | Tensor | None  # of an index
@@ -67,12 +80,7 @@ def picked(x: object, index: Part | tuple[Part, ...]) -> Carry | None:
     if not isinstance(x, Value) or not all(type(name) in (int, slice, type(None), type(...)) for name in names):
         return None
 
-    def back(r: Tensor) -> Sequence[Tensor]:
-        whole = r.new_zeros(len(r), *x.tensor.shape)
-        whole[(slice(None), *names)] = r
-        return [whole]
-
-    return back
+    return Picking(x, (slice(None), *names))
 
 
 def selected(x: object, dim: object, index: object) -> Carry | None:

@@ -102,6 +102,9 @@ class Recurrence(Rule):
             return finals[0][0] if len(finals) == 1 else tuple(final[0] for final in finals)
         return call.from_steps(x), *finals
 
+    def is_finite(self, step: Step) -> bool:
+        return True
+
     def _initial(self, call: RecurrentCall) -> list[Tensor]:
         return [tensor(state)[None] if call.is_cell else tensor(state) for state in call.states]
 

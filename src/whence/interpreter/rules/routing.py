@@ -11,7 +11,7 @@ from whence.interpreter.backward.samples import completed
 from whence.interpreter.record.graph import Graph, graph_of, real
 from whence.interpreter.record.refusal import NoRule, Refused
 from whence.interpreter.record.step import Arriving, Backward, FanIn, Gate, Owners, Rule, Step, Value, common_gate, common_log
-from whence.interpreter.rules.moves import Carry, Parts
+from whence.interpreter.rules.moves import Carry, Parts, Picking
 from whence.trees import floats_of
 
 
@@ -55,6 +55,12 @@ class Routing(Rule):
             return self.back(*args, **kwargs)
         except TypeError:  # called with other arguments
             return None
+
+    def lasts(self, step: Step) -> bool:
+        return not isinstance(step.saved, Graph)
+
+    def is_finite(self, step: Step) -> bool:
+        return not self.fills and step.has_finite_constants()
 
     def moves_rows(self, step: Step) -> bool:
         return self._moves_rows is not None and self._moves_rows(step)
@@ -158,6 +164,9 @@ class Routing(Rule):
         else:
             assert arriving[0] is not None
             given = {name: own for name, own in arriving[0]._asdict().items() if own is not None}
+        if isinstance(step.saved, Picking):
+            back.deliver_part(step, step.saved.whole, step.saved.place, cast(Mapping[str, Tensor], given))
+            return
         carried = {name: carry(own) for name, own in given.items()}
         for k, value in enumerate(live):
             back.deliver(step, value, **{name: found[k] for name, found in carried.items()})

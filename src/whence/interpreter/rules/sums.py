@@ -1,5 +1,6 @@
 """Additions. They are part of a weighted sum, and hand on its coefficient q and share s unchanged."""
 
+import cmath
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -58,12 +59,18 @@ class Sum(Rule):
             raise NoRule("it is called with arguments that are not understood") from None
         return super().run(step)
 
+    def lasts(self, step: Step) -> bool:
+        return True
+
+    def is_finite(self, step: Step) -> bool:
+        return self.read is not divided and all(map(_is_number, step.leaves)) and step.has_finite_constants()
+
     def gate_of(self, step: Step) -> Gate | None:
         """A sum of gates and numbers only, such as 1 − g and f + i, is a gate if it cannot be negative; so is g · mask."""
+        if not all(value.is_gate for value in step.inputs):
+            return None
         lowest = 0.0
         for operand, scale in self.terms(step):
-            if isinstance(operand, Value) and not operand.is_gate:
-                return None
             smallest, constant = smallest_of(scale), None if isinstance(operand, Value) else level(operand)
             if smallest is None or (constant is None and not isinstance(operand, Value)):
                 return None
@@ -137,8 +144,10 @@ class Sum(Rule):
             return
         q, s, _ = given
         for operand, scale in self.terms(step):
-            scaled_q = q * (scale.conj() if isinstance(scale, Tensor) else scale.conjugate())
-            scaled_s = None if s is None else s * connected(scale)
+            scaled_q, scaled_s = q, s
+            if isinstance(scale, Tensor) or scale != 1:
+                scaled_q = q * (scale.conj() if isinstance(scale, Tensor) else scale.conjugate())
+                scaled_s = None if s is None else s * connected(scale)
             if not isinstance(operand, Value):
                 bias = torch.as_tensor(finite(operand), dtype=q.dtype, device=q.device)
                 is_complex = out.tensor.is_complex()
@@ -187,6 +196,9 @@ class Reduction(Rule):
     def run(self, step: Step) -> object:
         result, step.saved = graph_of(step)
         return result
+
+    def is_finite(self, step: Step) -> bool:
+        return True
 
     def gate_of(self, step: Step) -> Gate | None:
         return step.inputs[0].gate  # such as the sum that attention weights are divided by
@@ -253,6 +265,11 @@ class Cumulative(Reduction):
         back.deliver(step, step.inputs[0], q=q, s=s, n=n)
 
 
+def _is_number(thing: object) -> bool:
+    """Whether something is no number, or a finite one."""
+    return not isinstance(thing, (float, complex)) or cmath.isfinite(thing)
+
+
 def level(constant: Tensor | complex) -> float | None:
     """A constant as one number; None if it holds several, or complex ones."""
     if isinstance(constant, Tensor):
@@ -288,6 +305,8 @@ def finite(constant: Tensor | float) -> Tensor | float:
 
 def reduced(back: Tensor, shape: Sequence[int]) -> Tensor:
     """Undo broadcasting: sum (K, *out) to (K, *shape)."""
+    if back.shape[1:] == shape:
+        return back
     padded = (len(back), *(1,) * (back.dim() - 1 - len(shape)), *shape)
     return back.sum_to_size(padded).reshape(len(back), *shape)
 

@@ -21,6 +21,7 @@ from whence.interpreter.rules.activations import (
     STEP_SIZE,
     Activation,
     LogSum,
+    Mirrored,
     RunningProduct,
     Softmax,
     exponential,
@@ -150,6 +151,7 @@ TABLE = Table([
     line("logsumexp logcumsumexp", LogSum()),
     line("logaddexp", rewrite=rewrites.add_in_log_space),
     line("log10 logit nan_to_num", Activation(is_choice=True)),
+    line("two_scores", Mirrored()),
     line("pow", Activation(gate=power, is_choice=True), operators="__pow__"),
 
     # Recurrent layers and cells

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from whence.choice import Choice
@@ -39,6 +39,7 @@ class Weighting:
     dense: tuple[int, ...] | None = None
     solid: tuple[bool, ...] = ()
     back: Callable[..., Tensor] | None = None  # from q and the weights to q's part of every input element; None: by derivative
+    needs_trained: bool = False  # whether `dense` and `back` hold only for trained weights, which connect also where they are 0
     has_one_path: bool = True  # whether an input element goes into an output element by one weight, not by several
 
     def connections(self) -> list[Tensor]:
@@ -105,7 +106,9 @@ class Weighted(Rule):
         for weighting in weightings:
             if not isinstance(weighting.data, Value):
                 raise NoRule("its input is a constant and its weight depends on the input")
-            weights = tuple(w.detach() if step.is_trained(w) else w.detach().clone() for w in weighting.weights)
+            if weighting.needs_trained and not all(map(step.is_trained, weighting.weights)):
+                weighting = replace(weighting, back=None, dense=None)
+            weights = tuple(_kept(w, step, is_derived=weighting.back is None) for w in weighting.weights)
             solid = tuple(len(weightings) > 1 or step.is_trained(weight) for weight in weighting.weights)
             weighting = replace(weighting, weights=weights, solid=solid)
             if weighting.back is not None:
@@ -117,6 +120,13 @@ class Weighted(Rule):
         step.saved = sources
         bias = sources[0].weighting.bias
         return out.detach() if bias is None else out.detach() + bias.detach()
+
+    def lasts(self, step: Step) -> bool:
+        (source, *others) = step.saved
+        return not others and source.graph is None and all(isinstance(w, nn.Parameter) for w in source.weighting.weights)
+
+    def is_finite(self, step: Step) -> bool:
+        return step.has_finite_constants()
 
     def receivers(self, step: Step) -> Sequence[Value]:
         return [source.weighting.data for source in step.saved]
@@ -208,6 +218,13 @@ class Weighted(Rule):
         back.deliver(step, weighting.data, r=r if s is None else r + _shared(weighting, s))
 
 
+def _kept(weight: Tensor, step: Step, *, is_derived: bool) -> Tensor:
+    """A weight as the record keeps it: a trained one as it is, without a graph, of another one a copy."""
+    if not step.is_trained(weight):
+        return weight.detach().clone()
+    return weight.detach() if is_derived else weight
+
+
 def _source(weighting: Weighting) -> Source:
     return Source(weighting, None if weighting.back is not None else _derived(weighting))
 
@@ -281,7 +298,19 @@ def linear(input: Value | Tensor, weight: Value | Tensor, bias: Value | Tensor |
 
 def matmul(a: Value | Tensor, b: Value | Tensor) -> Sequence[Weighting]:
     """a @ b, the weights on either side."""
+    if isinstance(a, Value) and isinstance(b, Tensor) and b.dim() == 2 and all(map(_is_usual, (a.tensor, b))):
+        return [Weighting(a, (b,), None, torch.matmul, dense=(-1,), back=_through, needs_trained=True)]
     return connections(torch.matmul, (a, b))
+
+
+def _is_usual(tensor: Tensor) -> bool:
+    """Whether a tensor holds real numbers, and is not sparse."""
+    return tensor.layout == torch.strided and not tensor.is_complex()
+
+
+def _through(q: Tensor, weight: Tensor) -> Tensor:
+    """q's part of every input element of x @ W."""
+    return torch.matmul(q, weight.transpose(0, 1))
 
 
 def matmul_from_right(a: Value | Tensor, b: Value | Tensor) -> Sequence[Weighting]:

@@ -10,7 +10,7 @@ for all steps. Samples are sorted by length, longest first, so those still runni
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -20,6 +20,8 @@ from whence.equations import Rules
 from whence.recurrent.lstm.weights import LSTMWeights, lstm_gates
 from whence.recurrent.sequences import running
 from whence.recurrent.sweep import Swept
+
+AT_ONCE = 2**28  # bytes of states; the factors of all their steps take four times as much
 
 
 class Tape(NamedTuple):
@@ -92,18 +94,23 @@ def _candidate_last(rows: Tensor) -> Tensor:
 
 
 class Factors(NamedTuple):
-    """The factors of one step back, each (D, 1, b, H) for the b samples that are still running."""
+    """The factors of some steps back, each (D, steps, 1, b, H) for the b samples that are still running."""
 
     kept: Tensor
     new: Tensor
     share: Tensor  # the share of every input of the candidate's sum, per unit of q
     stabiliser: Tensor | None  # what the stabilisers of both sums absorb, per unit of r
 
+    def at(self, step: int) -> "Factors":
+        """Those of one step, each (D, 1, b, H)."""
+        lost = None if self.stabiliser is None else self.stabiliser[:, step]
+        return Factors(self.kept[:, step], self.new[:, step], self.share[:, step], lost)
 
-def factors_of(tape: Tape, t: int, rows: int, bias: Tensor | None, fan_in: int, rules: Rules) -> Factors:
-    """The factors of step t."""
-    i, f, _, a = tape.gates[:, t, None, :rows].chunk(4, dim=-1)
-    before, c = tape.c[:, t, None, :rows], tape.c[:, t + 1, None, :rows]
+
+def factors_of(tape: Tape, times: slice, rows: int, bias: Tensor | None, fan_in: int, rules: Rules) -> Factors:
+    """The factors of some steps."""
+    i, f, _, a = tape.gates[:, times, None, :rows].chunk(4, dim=-1)
+    before, c = tape.c[:, :-1][:, times, None, :rows], tape.c[:, 1:][:, times, None, :rows]
     epsilon = torch.tensor(rules.epsilon, dtype=c.dtype, device="cpu")  # 0-dim: combines with any device
     edge_c, edge_a = torch.copysign(epsilon, c + 0.0), torch.copysign(epsilon, a + 0.0)  # ε sign z, with sign(−0) = +1
     whole_c, whole_a = (c + edge_c).reciprocal_(), (a + edge_a).reciprocal_()
@@ -112,8 +119,16 @@ def factors_of(tape: Tape, t: int, rows: int, bias: Tensor | None, fan_in: int, 
     lost = (edge_c * whole_c + edge_a * whole_a * new).mul_(1 - rules.returned) if rules.returned != 1 else None
     share = edge_a.mul_(rules.returned / fan_in)
     if bias is not None:
-        share = share + bias[:, None] * (rules.delta / fan_in)
+        share = share + bias[:, None, None] * (rules.delta / fan_in)
     return Factors(kept, new.mul_(whole_a), share, lost)
+
+
+def is_at_once(tape: Tape) -> bool:
+    """Whether the factors of all steps are computed at once: on a GPU, where launches cost more than memory.
+
+    On a CPU, the numbers of one step stay in the cache.
+    """
+    return tape.c.is_cuda and tape.lengths is None and tape.c.nbytes <= AT_ONCE
 
 
 class Work(NamedTuple):
@@ -165,8 +180,10 @@ def _steps_back(
     """Run all steps back in place."""
     directions, _, batch, hidden = work.r_h.shape
     h_steps, q_steps, share_steps = tape.h.unsqueeze(2).unbind(1), work.q.unbind(1), work.shares.unbind(1)
+    of_all = factors_of(tape, slice(None), batch, bias, fan_in, rules) if is_at_once(tape) else None
     for t, rows in reversed(list(enumerate(running(len(q_steps), batch, tape.lengths)))):
-        factors = factors_of(tape, t, rows, bias, fan_in, rules)
+        own = factors_of(tape, slice(t, t + 1), rows, bias, fan_in, rules) if of_all is None else None
+        factors = own.at(0) if own is not None else cast(Factors, of_all).at(t)
         r, r_h, q = work.r_c[:, :, :rows], work.r_h[:, :, :rows], q_steps[t][:, :, :rows]
         r += r_h if arriving is None else r_h + arriving[t][:, :, :rows]
         torch.mul(r, factors.new, out=q)

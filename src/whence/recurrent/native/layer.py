@@ -7,6 +7,7 @@ at the start of every segment of steps, and the backward pass runs each segment 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from whence.recurrent.layer import SweptLayer
 from whence.recurrent.native.arguments import Arguments
 from whence.recurrent.native.buffers import borrow, give_back
 from whence.recurrent.native.compiled import PRECISIONS, Built, built
-from whence.recurrent.weights import Weights
+from whence.recurrent.weights import Weights, tensors
 
 TAPE = 256 * 2**20  # the largest tape in bytes; a larger one is made again in segments
 BLOCK = 32  # rows that go through all steps together, so that their numbers stay in the cache
@@ -65,10 +66,40 @@ class Kernels:
         return made
 
     def packed(self, weights: Weights) -> dict[str, Tensor]:
-        """A direction's weights as the kernels read them; an absent bias is zero."""
+        """A direction's weights as the kernels read them. Those of small layers are kept, and used again for equal numbers."""
+        given = tensors(weights)
+        if sum(each.numel() for each in given.values()) > SMALL:
+            return self._packed(weights)
+        key = (self, *(each.data_ptr() for each in (weights.input, weights.hidden)))
+        known = _PACKED.get(key)
+        if known is None or not _are_equal(known[0], given):
+            known = {name: each.clone() for name, each in given.items()}, self._packed(weights)
+            if len(_PACKED) >= MOST_PACKED:
+                _PACKED.clear()
+            _PACKED[key] = known
+        return known[1]
+
+    def _packed(self, weights: Weights) -> dict[str, Tensor]:
+        """The same, packed now; an absent bias is zero."""
         zero = weights.input.new_zeros(len(weights.input))
         bias_x, bias_h = (zero if bias is None else bias.contiguous() for bias in weights.biases)
         return {**self.native.pack(weights, self.panels), "bias_x": bias_x, "bias_h": bias_h}
+
+
+SMALL = 2**17  # numbers; comparing larger weights with a copy takes about as long as packing them
+MOST_PACKED = 16  # directions whose weights are kept
+_PACKED: dict[tuple[object, ...], tuple[dict[str, Tensor], dict[str, Tensor]]] = {}
+
+
+def _are_equal(known: dict[str, Tensor], given: dict[str, Tensor]) -> bool:
+    """Whether weights are the same numbers: a write need not be noticed in any other way."""
+    return known.keys() == given.keys() and all(torch.equal(each, given[name]) for name, each in known.items())
+
+
+@cache
+def kernels_of(native: Native, dtype: torch.dtype) -> Kernels:
+    """The C functions of a cell."""
+    return Kernels(native, dtype)
 
 
 class NativeLayer:
@@ -79,7 +110,7 @@ class NativeLayer:
     ) -> None:
         """Run D directions over x (T, B, E) from the states (D, B, H) each."""
         assert cell.native is not None
-        self.cell, self.kernels = cell, Kernels(cell.native, x.dtype)
+        self.cell, self.kernels = cell, kernels_of(cell.native, x.dtype)
         self.renew(x)
         self.steps, self.batch, self.inputs = x.shape
         self.hidden = states[0].shape[-1]

@@ -1,1 +1,1 @@
-"""The plain recurrent network: what it is (cell.py), its reference, and its compiled path (steps.c)."""
+"""The plain recurrent network: what it is (cell.py), its reference, and its compiled (steps.c) and Triton paths."""

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from whence.recurrent.cell import Cell, Native, Panels
+from whence.recurrent.cell import Cell, Native, Panels, TritonKernels
 from whence.recurrent.rnn import decomposition, reference
 from whence.recurrent.rnn.weights import RNNWeights, rnn_weights
 
@@ -24,6 +24,13 @@ def native(activation: str) -> Native:
     return Native("rnn/steps.c", tape=("Z", "H"), pack=pack, defines=(f"ACTIVATION={activation}",))
 
 
+def kernels() -> TritonKernels:
+    """The Triton kernels, for tanh: states that a ReLU does not bound cannot be split into float16 parts."""
+    from whence.recurrent.rnn import triton  # only here: it needs Triton
+
+    return triton
+
+
 RNN_TANH = Cell(
     label="nn.RNN (tanh)",
     module=nn.RNN,
@@ -36,6 +43,7 @@ RNN_TANH = Cell(
     relevance=reference.relevance,
     decomposition=partial(decomposition.step, activation=torch.tanh),
     native=native("hyperbolic"),
+    triton=kernels,
     has_products=False,
 )
 RNN_RELU = replace(
@@ -48,4 +56,5 @@ RNN_RELU = replace(
     decomposition=partial(decomposition.step, activation=torch.relu),
     has_bounded_states=False,
     native=native("relu"),
+    triton=None,
 )
