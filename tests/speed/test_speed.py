@@ -6,22 +6,37 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+import torch
+
 import whence
-from whence.cli.bench import _drawn
+from whence import relevance
+from whence.cli.bench import CALL_COLUMNS, _drawn
+from whence.speed.calls import CALLS, Call, measure_call
 from whence.speed.growth import growth, memory
 from whence.speed.ratios import Case, speed
 from whence.speed.sst import whole_test_set
 
 
 def test_ratios_of_every_case() -> None:
-    found: Any = speed(repeats=3, cases=[Case("lstm", 3, 4, 5), Case("gru", 1, 1, 3)])
+    found: Any = speed(repeats=3, cases=[Case("lstm", 3, 4, 5), Case("gru", 1, 1, 3)], calls=[])
     for case in found["cases"]:
         assert case["path"] in ("reference", "plain", "compiled")
-        for key in ("lrp_over_forward", "lrp_over_gradient", "all_classes_over_one", "relevance_over_prediction"):
+        for key in ("lrp_over_forward", "lrp_over_gradient", "all_classes_over_one"):
             assert case[key] > 0
             assert len(case[f"{key}_spread"]) == 2
     assert found["cases"][0]["oracle_over_lrp"] > 1
     assert found["output_steps"]["loop_over_all"] > 0
+
+
+@pytest.mark.parametrize("call", [*CALLS["cpu"], *CALLS["cuda"]], ids=lambda call: call.name)
+def test_every_whole_call(call: Call) -> None:
+    small = call._replace(batch=2, steps=4)  # the models are as large as they are
+    found: Any = measure_call(small, device="cpu", repeats=3)
+    for key in CALL_COLUMNS.values():
+        assert found[key] > 0 and len(found[f"{key}_spread"]) == 2
+    model = call.model().double().eval()
+    relevance(model, torch.randn(2, 4, call.size, dtype=torch.float64), target=0).check(1e-10)
 
 
 def test_how_time_and_memory_grow() -> None:

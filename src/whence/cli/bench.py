@@ -12,11 +12,17 @@ from whence.cli.streams import require_place, write_file
 if TYPE_CHECKING:
     from whence.speed.results import Growth, Speed, Value
 
+CALL_COLUMNS = {
+    "relevance() / model": "relevance_over_prediction",
+    "by step / model": "by_step_over_prediction",
+    "gradient / model": "gradient_over_prediction",
+    "relevance() / gradient": "relevance_over_gradient",
+    "5 classes / 1": "all_classes_over_one",
+}
 COLUMNS = {
     "LRP / forward": "lrp_over_forward",
     "LRP / gradient": "lrp_over_gradient",
     "5 classes / 1": "all_classes_over_one",
-    "relevance() / model": "relevance_over_prediction",
 }
 
 
@@ -32,8 +38,8 @@ def bench(
 ) -> None:
     """Measure the time of an explanation relative to the prediction and to its gradient.
 
-    Forward, gradient and LRP are times of the recurrent layer alone. The last column compares a whole call of whence.relevance
-    with the model's own prediction.
+    The first table has whole calls of whence.relevance, relative to the model's prediction and to autograd's gradient. In the
+    second, forward, gradient and LRP are times of the recurrent layer alone.
     """
     from rich.console import Console
 
@@ -68,7 +74,13 @@ def _show(found: "Speed") -> None:
     from rich.table import Table
 
     is_gpu = found["cases"][0]["device"] == "cuda"
-    table = Table("case", "path", *COLUMNS, *(["forward ms", "LRP ms", "TFLOP/s", "TB/s"] if is_gpu else []), box=None)
+    whole = Table("whole call", *CALL_COLUMNS, *(["memory / gradient's"] if is_gpu else []), box=None)
+    for call in found["calls"]:
+        more = [f"{call['memory_over_gradient']:.2f}"] if is_gpu else []
+        whole.add_row(str(call["name"]), *(_with_spread(call, key) for key in CALL_COLUMNS.values()), *more)
+    Console(width=160).print(whole)
+    print()
+    table = Table("layer alone", "path", *COLUMNS, *(["forward ms", "LRP ms", "TFLOP/s", "TB/s"] if is_gpu else []), box=None)
     for case in found["cases"]:
         cells = [_with_spread(case, key) for key in COLUMNS.values()]
         absolute = ("forward_ms", "lrp_ms", "teraflops", "terabytes_per_second") if is_gpu else ()

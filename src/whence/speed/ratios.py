@@ -16,12 +16,12 @@ from whence.methods.lrp import LRP
 from whence.recurrent.cells import CELLS
 from whence.recurrent.dispatch import Chosen, run_layer
 from whence.recurrent.weights import by_layer
+from whence.speed.calls import CALLS, Call, measure_call
+from whence.speed.models import CLASSES
 from whence.speed.oracle import oracle_seconds
 from whence.speed.results import OutputSteps, Speed, Value
 from whence.speed.timing import interleaved, machine, ratio, seconds
 from whence.threads import one_thread
-
-CLASSES = 5
 
 
 class Case(NamedTuple):
@@ -116,10 +116,6 @@ def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Value]:
     _require_right(model, x)
     layer = Layer(model, x)
 
-    def predict() -> None:
-        with torch.no_grad():
-            model(x)
-
     times = interleaved(
         {
             "forward": layer.forward,
@@ -128,8 +124,6 @@ def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Value]:
             "by_step": lambda: layer.lrp(by_step=True),
             "all_by_step": lambda: layer.lrp(CLASSES, by_step=True),
             "all": lambda: layer.lrp(CLASSES),
-            "prediction": predict,
-            "relevance": lambda: relevance(model, x, target=0),
         },
         device,
         repeats,
@@ -140,7 +134,6 @@ def measure(case: Case, *, device: str, repeats: int = 21) -> dict[str, Value]:
     found |= ratio("gradient_over_forward", times, "gradient", "forward")
     found |= ratio("all_classes_over_one", times, "all_by_step", "by_step")
     found |= ratio("all_classes_over_one_by_feature", times, "all", "lrp")
-    found |= ratio("relevance_over_prediction", times, "relevance", "prediction")
     if device == "cuda":
         found |= _absolute(case, times) | {"lrp_kernels_ms": _kernels(layer.lrp)}
     else:
@@ -157,7 +150,7 @@ def _absolute(case: Case, times: Mapping[str, Sequence[float]]) -> dict[str, flo
     # sums and what the tape holds, the states, q: written and read; outputs, relevance and x once
     moved = 4 * lines * h * (2 * gates + 2 * (gates - 1) + 2 + 2 + 1 + 1)
     return {
-        **{f"{name}_ms": 1000 * spent[name] for name in ("forward", "gradient", "lrp", "prediction", "relevance")},
+        **{f"{name}_ms": 1000 * spent[name] for name in ("forward", "gradient", "lrp")},
         "sequences_per_second": case.batch / spent["lrp"],
         "teraflops": work / spent["lrp"] / 1e12,
         "terabytes_per_second": moved / spent["lrp"] / 1e12,
@@ -227,14 +220,17 @@ def _require_right(model: Model, x: Tensor) -> None:
         raise InputError("float32 gives another relevance than float64, so times mean nothing; please report it")
 
 
-def speed(device: str = "cpu", *, repeats: int = 21, cases: Sequence[Case] | None = None) -> Speed:
-    """Measure every case, on one thread of the CPU or on the GPU; returns what `whence bench --json` writes."""
+def speed(
+    device: str = "cpu", *, repeats: int = 21, cases: Sequence[Case] | None = None, calls: Sequence[Call] | None = None
+) -> Speed:
+    """Measure whole calls, then layers, on one thread of the CPU or on the GPU; returns what `whence bench --json` writes."""
     if device not in CASES:
         raise InputError(f"device is {device!r}; it must be cpu or cuda")
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError("device is 'cuda', but PyTorch sees no GPU; use cpu")
     chosen = CASES[device] if cases is None else cases
     with one_thread():
+        whole = [measure_call(call, device=device, repeats=repeats) for call in (CALLS[device] if calls is None else calls)]
         found = [measure(case, device=device, repeats=repeats) for case in chosen]
         by_step = measure_steps(device=device)
     return {
@@ -242,6 +238,7 @@ def speed(device: str = "cpu", *, repeats: int = 21, cases: Sequence[Case] | Non
         "machine": machine(device),
         "threads": 1,
         "repeats": repeats,
+        "calls": whole,
         "cases": found,
         "output_steps": by_step,
     }

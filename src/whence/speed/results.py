@@ -38,7 +38,8 @@ class Speed(TypedDict):
     machine: str
     threads: int
     repeats: int
-    cases: list[dict[str, Value]]
+    calls: list[dict[str, Value]]  # whole calls of whence.relevance
+    cases: list[dict[str, Value]]  # recurrent layers by themselves
     output_steps: OutputSteps
     scaling: NotRequired[dict[str, Growth]]
     memory: NotRequired[Memory]
