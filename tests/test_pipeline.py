@@ -145,7 +145,7 @@ def test_tokens_that_are_not_there_cannot_be_deleted(deleted: list[int], message
 
 @pytest.mark.parametrize("text", ["", "  \n "])
 def test_an_empty_text_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="the text is empty: there is no word to explain"):
+    with pytest.raises(InputError, match="the text is empty"):
         whence.explain(make(), text)
     good, bad, number = whence.explain(make(), ["good", text, 3])
     assert not good.error and good.row == 0

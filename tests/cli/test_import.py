@@ -28,6 +28,7 @@ FRAMEWORKS = ("keras", "onnx")
 CLASSES = ("--classes", "poor, fair, great")
 node = helper.make_node
 MARKS = ("--unknown", "<unk>", "--padding", "<pad>")
+NO_PADDING = ("--unknown", 1)
 
 
 def keras_models() -> dict[str, Any]:
@@ -47,6 +48,9 @@ def keras_models() -> dict[str, Any]:
         "pair": keras.Model([ids, more], both),
         "fixed": keras.Sequential(
             [keras.Input((5,), dtype="int32"), layers.Embedding(len(WORDS), 3), layers.Flatten(), layers.Dense(3)]
+        ),
+        "unmasked": keras.Sequential(
+            [keras.Input((None,), dtype="int32"), layers.Embedding(len(WORDS), 3), layers.LSTM(4), layers.Dense(3)]
         ),
     }
 
@@ -107,6 +111,8 @@ def lines(tmp_path: Path) -> Path:
     """A vocabulary with a word a line."""
     path = tmp_path / "words.txt"
     path.write_text("".join(f"{word}\n" for word in WORDS), encoding="utf-8")
+    unpadded = {word: n for word, n in IDS.items() if n}
+    path.with_suffix(".json").write_text(json.dumps(unpadded), encoding="utf-8")
     return path
 
 
@@ -203,6 +209,78 @@ def test_characters(models: Path, tmp_path: Path) -> None:
     assert whence.explain(whence.load(output), "a bc").tokens == ("a", " ", "b", "c")  # pyright: ignore
 
 
+TEXTS = ("a good film", "a", "a bad film , a good film , a bad tale", "good good bad bad film")
+UNPADDED = "texts are read without padding, which the model does not mask"
+
+
+@pytest.mark.parametrize(("pad", "cut"), [("before", None), ("after", "after"), ("after", "before"), ("before", "after")])
+@pytest.mark.parametrize("name", ["fixed", "unmasked", "words"])
+def test_scores_are_those_of_keras_on_padded_texts(
+    name: str, pad: str, cut: str | None, models: Path, lines: Path, tmp_path: Path, capsys: Any
+) -> None:
+    import keras
+
+    output, kept = tmp_path / "out", {"before": "last", "after": "first"}[cut or "before"]
+    length = () if name == "fixed" else ("--length", 5)
+    sides = ("--pad", pad, *(() if cut is None else ("--cut", cut)))
+    imported("keras", models, name, output, "--vocabulary", lines, *CLASSES, *MARKS, *length, *sides)
+    told = f"texts are padded to 5 tokens with '<pad>' {pad} them; of longer ones the {kept} 5 are read"
+    assert told in capsys.readouterr().out.splitlines()
+    pipeline: Any = whence.load(output)
+    ids = [pipeline.vocabulary.ids(text.split()) for text in TEXTS]
+    names = {"before": "pre", "after": "post"}
+    padded = keras.utils.pad_sequences(ids, maxlen=5, padding=names[pad], truncating=names[cut or "before"])
+    loaded: Any = keras.saving.load_model(models / f"{name}.keras")
+    found = [list(each.scores.values()) for each in whence.explain(pipeline, TEXTS)]
+    expected: Any = keras.ops.convert_to_numpy(loaded(padded))
+    np.testing.assert_allclose(found, expected, atol=1e-5)  # float32
+
+
+def test_a_fixed_length_needs_a_side_and_padding(models: Path, lines: Path, tmp_path: Path) -> None:
+    given = ("keras", models, "fixed", tmp_path / "out", "--vocabulary", lines, *CLASSES)
+    refused("fixed.keras reads texts of exactly 5 tokens, so they are padded; say by --pad where padding stood", *given, *MARKS)
+    bare = (*given[:4], "--vocabulary", lines.with_suffix(".json"), *CLASSES, "--unknown", 1, "--pad", "before")
+    refused("5 tokens, so short ones are padded; give the word or the id that fills them up by --padding", *bare)
+    imported(*bare, "--padding", 0)
+    assert whence.explain(whence.load(tmp_path / "out"), "a film").tokens == ("<pad>", "<pad>", "<pad>", "a", "film")  # pyright: ignore
+
+
+def test_texts_without_padding_are_told_of(models: Path, lines: Path, tmp_path: Path, capsys: Any) -> None:
+    for name in ("unmasked", "words"):
+        imported("keras", models, name, tmp_path / name, "--vocabulary", lines, *CLASSES, *MARKS)
+        assert (UNPADDED in capsys.readouterr().out) == (name == "unmasked")
+
+
+def test_the_tokenizer_is_told(framework: str, models: Path, lines: Path, tmp_path: Path, capsys: Any) -> None:
+    output, hint = (
+        tmp_path / "out",
+        "; if the model was trained with Keras' Tokenizer or TextVectorization, give --tokenizer keras",
+    )
+    imported(framework, models, "words", output, "--vocabulary", lines, *CLASSES, *MARKS)
+    told = capsys.readouterr().out
+    assert "texts are split by the tokenizer treebank" in told and (hint in told) == (framework == "keras")
+    imported(framework, models, "words", output, "--vocabulary", lines, *CLASSES, *MARKS, "--tokenizer", "keras", "--replace")
+    assert "texts are split by the tokenizer keras\n" in capsys.readouterr().out
+    pipeline: Any = whence.load(output)
+    assert whence.explain(pipeline, "A good-film!").unknown == (False,) * 3
+    with pytest.raises(
+        whence.ModelError, match=r"holds its tokenizer \(keras\); .* whence.Pipeline\(found.module, tokenizer, "
+    ):
+        whence.load(output, tokenizer=str.split)
+
+
+def test_what_may_be_wrong_with_a_vocabulary_is_told(models: Path, lines: Path, tmp_path: Path, capsys: Any) -> None:
+    rows, unknown = "and the embedding 6 rows; if words for padding", "give the word for unknown ones by --unknown"
+    imported("onnx", models, "words", tmp_path / "whole", "--vocabulary", lines, *CLASSES, *MARKS)
+    told = capsys.readouterr().out
+    assert rows not in told and unknown not in told
+    short = tmp_path / "short.txt"
+    short.write_text("a\ngood\nfilm\nbad\n", encoding="utf-8")
+    imported("onnx", models, "words", tmp_path / "short", "--vocabulary", short, *CLASSES)
+    told = capsys.readouterr().out
+    assert f"the vocabulary has the ids 0 to 3, {rows}" in told and unknown in told
+
+
 def test_series_with_features(framework: str, models: Path, tmp_path: Path, capsys: Any) -> None:
     output = tmp_path / "out"
     imported(framework, models, "series", output, "--features", "rain, wind", *CLASSES)
@@ -277,8 +355,29 @@ WRONG: dict[str, tuple[str, Callable[[Path], tuple[object, ...]], str]] = {
     "a fixed length": (
         "fixed",
         lambda words: ("--vocabulary", words, *CLASSES, *MARKS),
-        "cannot read a text of three words; models of texts must read any number",
+        "cannot read a text of 3 words; if it reads a fixed number of them, give that by --length|of exactly 5 tokens",
     ),
+    "another length": (
+        "fixed",
+        lambda words: ("--vocabulary", words, *CLASSES, *MARKS, "--length", 4, "--pad", "after"),
+        "cannot read a text of 4 words; if it reads|reads texts of 5 tokens, and --length is 4; leave it out",
+    ),
+    "a length without a side": (
+        "words",
+        lambda words: ("--vocabulary", words, *CLASSES, *MARKS, "--length", 4),
+        r"--length 4 needs --pad: where padding stood .* before the texts \(pad_sequences does so by default\) or after them",
+    ),
+    "a length without padding": (
+        "words",
+        lambda words: ("--vocabulary", words.with_suffix(".json"), *CLASSES, *NO_PADDING, "--length", 4, "--pad", "after"),
+        "4 tokens, so short ones are padded; give the word or the id that fills them up by --padding",
+    ),
+    "a side without a length": (
+        "words",
+        lambda words: ("--vocabulary", words, *CLASSES, *MARKS, "--pad", "after"),
+        "reads texts of any length; give the one that they are padded to by --length",
+    ),
+    "a length of a series": ("series", lambda words: ("--length", 4), "--length: texts are padded with a word of the vocab"),
     "a missing file": ("none", lambda words: ("--vocabulary", words, *CLASSES, *MARKS), "does not exist|No such file"),
     "a missing vocabulary": ("words", lambda words: ("--vocabulary", "none/words.txt", *CLASSES), "cannot be read"),
     "a missing reference": ("series", lambda words: ("--reference", "none.npz"), "none.npz cannot be read: No such file"),
@@ -326,8 +425,13 @@ def test_a_folder_is_written_again_and_other_files_stay(framework: str, models: 
     output = tmp_path / "out"
     output.mkdir()
     (output / "notes.txt").write_text("mine", encoding="utf-8")
-    for features in ("rain, wind", "sun, wind"):
-        imported(framework, models, "series", output, "--features", features)
+    imported(framework, models, "series", output, "--features", "rain, wind")
+    with pytest.raises(
+        whence.InputError, match="out holds a model already; give --replace to write over it, or another folder"
+    ):
+        imported(framework, models, "series", output, "--features", "sun, wind")
+    assert whence.load(output).features == ("rain", "wind")  # pyright: ignore
+    imported(framework, models, "series", output, "--features", "sun, wind", "--replace")
     assert whence.load(output).features == ("sun", "wind")  # pyright: ignore
     assert (output / "notes.txt").read_text(encoding="utf-8") == "mine"
 

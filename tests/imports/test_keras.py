@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import whence
-from tests.imports.keras_models import CASES, WORDS, E, L, U, functional, keras, saved, series, words
+from tests.imports.keras_models import CASES, WORDS, E, L, U, functional, keras, saved, seeded, series, words
 from whence.errors import ModelError
 from whence.imports.keras import KerasModule, from_keras, read_model
 from whence.imports.keras.plan import Plan
@@ -156,10 +156,56 @@ def test_the_import_is_compared_with_a_reference(tmp_path: Path) -> None:
     x = torch.randn(2, 4, E)
     (right,) = answered(model, [x])
     assert from_keras(path, reference=(x, right)).proof.startswith("compared with the reference: largest difference ")
-    with pytest.raises(ModelError, match=r"differs from the reference by 1\.0e-03; 0\.0001 is allowed"):
+    assert from_keras(path, reference=(x.double().numpy(), right.double().numpy())).proof.startswith("compared with the ref")
+    with pytest.raises(
+        ModelError, match=r"the output 'dense\w*' differs by 0\.001 from the reference; it is not the same model"
+    ):
         from_keras(path, reference=(x.numpy(), right.numpy() + 1e-3))
     with pytest.raises(ModelError, match=r"reference must be \(inputs, outputs\)"):
         from_keras(path, reference=right)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "given", "says"),
+    [
+        (torch.randn(0, 4, E), torch.randn(0, 2), r"the reference compares nothing: its outputs are of shapes \(0, 2\)"),
+        (torch.randn(2, 4, E), torch.full((2, 2), torch.nan), "the outputs of the reference are not all finite; give inputs"),
+        (torch.randn(2, 4, E + 1), torch.randn(2, 2), rf"cannot be run with inputs of shapes \(2, 4, {E + 1}\): "),
+        (torch.randn(2, 0, E), torch.randn(2, 2), rf"cannot be run with inputs of shapes \(2, 0, {E}\): "),
+        (np.array(["a"]), torch.randn(2, 2), "the reference holds something that is no array: "),
+        (torch.randn(2, 4, E), (torch.randn(2, 2),) * 2, r"the reference has 2 outputs; the model has 1: dense\w*"),
+    ],
+)
+def test_a_reference_that_proves_nothing_is_refused(inputs: Any, given: Any, says: str, tmp_path: Path) -> None:
+    path = saved(series(L.LSTM(U), L.Dense(2)), tmp_path, ".keras")
+    with pytest.raises(ModelError, match=says):
+        from_keras(path, reference=(inputs, given))
+
+
+def test_inputs_and_outputs_by_name_are_matched_by_name(tmp_path: Path) -> None:
+    a, b = keras.Input((3,), name="first"), keras.Input((3,), name="second")
+    h = L.Concatenate()([a, L.Rescaling(2.0)(b)])
+    inner = keras.Model({"z": a, "c": b}, {"y": L.Dense(2)(h), "x": L.Dense(2)(h)})
+    module = from_keras(saved(inner, tmp_path, ".keras"))
+    assert module.inputs == ("c", "z") and module.outputs == ("x", "y") and module.proof.startswith("compared with keras")
+    one, two = torch.randn(1, 3), torch.randn(1, 3)
+    expected = inner({"z": one, "c": two})
+    assert_close(module(two, one), (expected["x"].detach(), expected["y"].detach()))
+    assert KerasModule.built(module.settings()).outputs == module.outputs
+
+
+def test_a_model_inside_has_its_named_outputs_in_the_order_of_keras(tmp_path: Path) -> None:
+    a = keras.Input((3,))
+    inner = keras.Model(a, {"y": L.Dense(2)(a), "x": L.Dense(2)(a)})
+    found = inner(a)
+    module = from_keras(saved(keras.Model(a, L.Subtract(name="gap")([found["y"], found["x"]])), tmp_path, ".keras"))
+    assert module.outputs == ("gap",) and module.proof.startswith("compared with keras")
+
+
+def test_names_of_outputs_that_are_not_ours_are_refused(tmp_path: Path) -> None:
+    settings = imported(series(L.LSTM(U)), tmp_path)[0].settings()
+    with pytest.raises(ModelError, match=r"the names of the outputs are \['a', 'b'\]; they must be 1 texts"):
+        KerasModule.built({**settings, "names": ["a", "b"]})
 
 
 def test_without_keras_nothing_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +231,56 @@ def test_a_fully_masked_sample_keeps_its_zeros(tmp_path: Path) -> None:
     model = words(L.LSTM(U, return_sequences=True), L.Bidirectional(L.GRU(U)))
     module, _ = imported(model, tmp_path)
     ids = torch.tensor([[0, 0, 0], [1, 0, 2]], dtype=torch.int32)
+    assert_close(module(ids), answered(model, [ids])[0], atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("layer", [lambda: L.LSTM(U), lambda: L.Bidirectional(L.GRU(U)), lambda: L.LSTM(U, activation="relu")])
+def test_steps_with_the_mask_value_have_no_relevance(layer: Any, tmp_path: Path) -> None:
+    module, _ = imported(series(L.Masking(-9.0), layer(), L.Dense(2)), tmp_path)
+    x = torch.randn(2, 6, E)
+    x[0, 4:] = x[1, 0] = -9.0
+    result = whence.relevance(module, x, target=1).check()
+    steps = result.relevance.abs().sum(-1)
+    assert steps[0, 4:].tolist() == [0, 0] and steps[1, 0] == 0 and bool((steps[0, :4] > 0).all())
+
+
+@pytest.mark.parametrize(
+    "statistics", [{"mean": [1.0, 2.0, 3.0], "variance": [1.0, 0.0, 4.0]}, {"mean": 1.0, "variance": 2.0, "axis": None}]
+)
+def test_statistics_may_be_options(statistics: dict[str, Any], tmp_path: Path) -> None:
+    module = from_keras(saved(series(L.Normalization(**statistics), L.Dense(2)), tmp_path, ".keras"))
+    assert module.proof.startswith("compared with keras")
+    again = KerasModule.built(json.loads(json.dumps(module.settings())))
+    again.load_state_dict(module.state_dict())
+    x = torch.randn(2, 4, E)
+    assert_close(again(x), module(x))
+
+
+def test_options_without_weights_of_their_own_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"\(LayerNormalization\): its option 'rms_scaling' = True is not supported"):
+        from_keras(saved(series(L.LayerNormalization(rms_scaling=True)), tmp_path, ".keras"))
+    with pytest.raises(ModelError, match="its option 'invert' = True is not supported"):
+        from_keras(saved(series(L.Normalization(mean=1.0, variance=2.0, axis=None, invert=True)), tmp_path, ".keras"))
+
+
+def test_a_precision_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"not supported: 'dense\w*' computes in 'bfloat16'"):
+        from_keras(saved(keras.Sequential([keras.Input((E,)), L.Dense(2, dtype="bfloat16")]), tmp_path, ".keras"))
+
+
+def test_inputs_of_whole_numbers_are_compared_on_whole_numbers(tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((None, E), dtype="int32"), L.LSTM(U), L.Dense(2)])
+    module = from_keras(saved(model, tmp_path, ".keras"))
+    assert module.proof.startswith("compared with keras")
+    x = torch.randint(0, 4, (2, 5, E), dtype=torch.int32)
+    assert_close(module(x), answered(model, [x])[0], atol=1e-6, rtol=1e-5)
+    assert_close(module(x), module(x.float()))
+
+
+def test_ids_are_masked_before_they_become_whole(tmp_path: Path) -> None:
+    model = seeded(keras.Sequential([keras.Input((None,)), L.Embedding(WORDS, E, mask_zero=True), L.LSTM(U)]))
+    module, _ = imported(model, tmp_path)
+    ids = torch.tensor([[0.4, 1.2, 0.0, 2.9]])
     assert_close(module(ids), answered(model, [ids])[0], atol=1e-6, rtol=1e-5)
 
 

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -179,6 +180,35 @@ def test_logarithms_and_roots(tmp_path: Path) -> None:
     x = random(2, 3)
     for mine, expected in zip(from_onnx(path)(x), by_runtime(path, x), strict=True):
         torch.testing.assert_close(mine, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 5])
+@pytest.mark.parametrize("kernel", [2, 3, 4])
+def test_ceil_mode_has_as_many_windows_as_onnxruntime(kernel: int, stride: int, tmp_path: Path) -> None:
+    for begin, end, dilation in product(range(2), range(kernel), (1, 2)):
+        options: dict[str, Any] = {"kernel_shape": [kernel], "strides": [stride], "pads": [begin, end], "dilations": [dilation]}
+        pooling = node("MaxPool", ["x"], ["y"], **options, ceil_mode=1)
+        path = saved(model([pooling], {"x": (FLOAT, ("batch", 2, "steps"))}, ["y"]), tmp_path)
+        module = from_onnx(path)
+        for steps in range((kernel - 1) * dilation + 1, 12):
+            x = random(1, 2, steps)
+            torch.testing.assert_close(module(x), by_runtime(path, x)[0], msg=f"{options}, {steps} steps")
+
+
+def test_maxpool_with_same_padding_and_dilations_is_refused(tmp_path: Path) -> None:
+    pooling = node("MaxPool", ["x"], ["y"], kernel_shape=[2], auto_pad="SAME_UPPER", dilations=[2])
+    with pytest.raises(ModelError, match="MaxPool is read with auto_pad 'SAME_UPPER' only without dilations"):
+        from_onnx(saved(model([pooling], {"x": (FLOAT, (1, 2, 7))}, ["y"]), tmp_path))
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_small_vectors_are_normalised_too(p: int, tmp_path: Path) -> None:
+    path = saved(model([node("LpNormalization", ["x"], ["y"], p=p)], {"x": (FLOAT, ("n", 3))}, ["y"]), tmp_path)
+    x = torch.tensor([1.0, 1e-13, 1e-20, 1e-30, 0.0])[:, None] * torch.tensor([1.0, -2.0, 3.0])
+    module = from_onnx(path)
+    torch.testing.assert_close(module(x), by_runtime(path, x)[0])
+    result = whence.relevance(module, x[:2], target=1)
+    result.check()
 
 
 def test_of_equal_numbers_topk_takes_the_first(tmp_path: Path) -> None:
@@ -504,6 +534,11 @@ def test_all_that_is_not_known_is_named_at_once(tmp_path: Path) -> None:
     assert "Transpose node 't': attribute perm of another type" in said
 
 
+def test_a_node_that_needs_what_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="the Abs node 'n2' needs 'gone', which no input and no node before makes"):
+        from_onnx(saved(model([node("Abs", ["gone"], ["y"], name="n2")], {"x": (FLOAT, (2,))}, ["y"]), tmp_path))
+
+
 def test_a_reference_decides(tmp_path: Path) -> None:
     path = saved(model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, None)}, ["y"]), tmp_path)
     x = random(2, 3)
@@ -518,6 +553,26 @@ def test_a_reference_decides(tmp_path: Path) -> None:
         from_onnx(path, reference=(x, x[:, :1]))
     with pytest.raises(ModelError, match="the reference has 2 outputs; the model has 1: y"):
         from_onnx(path, reference=(x, (x, x)))
+    with pytest.raises(ModelError, match=r"the reference compares nothing: its outputs are of shapes \(0, 3\); give at least"):
+        from_onnx(path, reference=(x[:0], x[:0]))
+    with pytest.raises(ModelError, match="the outputs of the reference are not all finite; give inputs for which"):
+        from_onnx(path, reference=(x * torch.nan, x * torch.nan))
+
+
+def test_what_is_nan_in_both_is_equal_where_something_is_finite(tmp_path: Path) -> None:
+    whole = model([node("Log", ["x"], ["y"])], {"x": (FLOAT, (2, 3))}, ["y"])
+    assert from_onnx(saved(whole, tmp_path)).proof.startswith("compared with onnxruntime")
+    nodes = [node("Abs", ["x"], ["a"]), node("Neg", ["a"], ["n"]), node("Log", ["n"], ["y"])]
+    never = model(nodes, {"x": (FLOAT, (2, 3))}, ["a", "y"])
+    assert from_onnx(saved(never, tmp_path)).proof == (
+        "not compared: on random inputs, no number of the output 'y' is finite; give reference=(inputs, outputs)"
+    )
+
+
+def test_a_number_beside_nan_is_a_difference(tmp_path: Path) -> None:
+    path = saved(model([node("Sqrt", ["x"], ["y"])], {"x": (FLOAT, (1, 2))}, ["y"]), tmp_path)
+    with pytest.raises(ModelError, match="the output 'y' differs in what is NaN from the reference; it is not the same model"):
+        from_onnx(path, reference=(torch.tensor([[-1.0, 4.0]]), torch.tensor([[1.0, 2.0]])))
 
 
 def test_without_onnxruntime_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

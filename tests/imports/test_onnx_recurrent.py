@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 import whence
 from tests.imports.onnx_models import FLOAT, INT32, by_runtime, model, random, saved
-from whence.errors import ModelError
+from whence.errors import InputError, ModelError
+from whence.imports.onnx import recurrent as module_of_recurrent
 from whence.imports.onnx.importing import from_onnx
 from whence.imports.onnx.module import OnnxModule
 from whence.imports.onnx.recurrent import Recurrent
@@ -111,6 +112,31 @@ def test_a_cell_gives_what_onnxruntime_gives(options: dict[str, Any], tmp_path: 
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)  # float32, as asked for
 
 
+@pytest.mark.parametrize("clip", [None, 0.5])  # PyTorch's layer, and step by step
+@pytest.mark.parametrize("counts", [[T, 0], [T, -1], [T, T + 1], [T]])
+def test_lengths_that_no_sequence_can_have_are_refused(clip: float | None, counts: list[int], tmp_path: Path) -> None:
+    module = from_onnx(saved(recurrent("LSTM", lengths=True, clip=clip), tmp_path))
+    with pytest.raises(InputError, match=rf"\(sequence_lens\) are \[.*\]; they must be {B} numbers from 1 to {T}"):
+        module(random(T, B, I), torch.tensor(counts, dtype=torch.int32))
+
+
+@pytest.mark.parametrize("layout", [0, 1])
+def test_models_with_lengths_are_tried_with_different_ones(
+    layout: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[tuple[list[int], int]] = []
+    read = module_of_recurrent._read  # pyright: ignore
+
+    def noted(lengths: Tensor, x: Tensor) -> list[int]:
+        tried.append((lengths.tolist(), x.shape[0]))  # pyright: ignore
+        return read(lengths, x)
+
+    monkeypatch.setattr(module_of_recurrent, "_read", noted)
+    from_onnx(saved(recurrent("LSTM", lengths=True, layout=layout), tmp_path))
+    assert len(tried) == 3 and all(counts[0] == steps for counts, steps in tried)
+    assert all(len(set(counts)) == min(len(counts), steps) for counts, steps in tried)
+
+
 @pytest.mark.parametrize("op", GATES)
 def test_layout_1_is_layout_0_transposed(op: str, tmp_path: Path) -> None:
     """onnxruntime has no layout 1 on the CPU."""
@@ -185,6 +211,23 @@ def test_what_the_new_exporter_writes_is_explained_as_in_pytorch(tmp_path: Path)
     module = from_onnx(exported(original, tmp_path / "model.onnx", dynamo=True))
     assert "compared with onnxruntime" in module.proof
     _assert_explained_alike(module, original, random(B, T, I))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_a_file_for_one_size_of_batch_says_so(dynamo: bool, tmp_path: Path) -> None:
+    original, path = Classifier(nn.LSTM(I, H, batch_first=True), directions=1).eval(), tmp_path / "model.onnx"
+    x = random(2, 6, I)
+    torch.onnx.export(original, (x,), path, input_names=["x"], dynamo=dynamo, verbose=False)
+    module = from_onnx(path)
+    torch.testing.assert_close(module(x), original(x), rtol=1e-5, atol=1e-6)
+    says = (
+        r"^x has the shape \(1, 6, 3\), and the file was exported for \(2, 6, 3\) alone; export it with dynamic axes, or give"
+    )
+    with pytest.raises(InputError, match=says):
+        whence.explain_series(module, x[0])
+    with pytest.raises(InputError, match=says):
+        whence.relevance(module, x[:1], target=0)
 
 
 def _assert_explained_alike(module: nn.Module, original: nn.Module, x: Tensor) -> None:

@@ -169,7 +169,7 @@ def test_a_module_of_ones_own_is_given_at_loading(tmp_path: Path) -> None:
         whence.load(tmp_path, module=nn.Linear(1, 1))
     with pytest.raises(ModelError, match=r"module is a str; give a torch\.nn\.Module, the Mine"):
         whence.load(tmp_path, module=cast(Any, "Mine"))
-    with pytest.raises(ModelError, match="holds its tokenizer; leave out tokenizer="):
+    with pytest.raises(ModelError, match=r"holds its tokenizer \(\w+\); leave out tokenizer="):
         whence.load(tmp_path, module=Mine(), tokenizer=words)
     doubled = whence.load(tmp_path, module=Mine().double())
     assert doubled.module.words.weight.dtype == torch.float64
@@ -240,7 +240,10 @@ def rules(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
         (lambda d: edited(d, padding=-1), "padding is -1"),
         (lambda d: edited(d, padding="[PAD]"), r"padding is '\[PAD\]'"),
         (lambda d: edited(d, padding=True), "padding is True"),
-        (lambda d: edited(d, tokenizer=["spacy"]), r"tokenizer is \['spacy'\]; known are characters, treebank, tokenizers"),
+        (
+            lambda d: edited(d, tokenizer=["spacy"]),
+            r"tokenizer is \['spacy'\]; known are characters, treebank, keras, keras-layer, tokenizers",
+        ),
         (lambda d: edited(d, tokenizer="treebank"), "vocabulary.txt does not exist"),
         (lambda d: edited(d, architecture={"kind": "eval"}), "its module is of the kind 'eval'; known are keras, onnx, own"),
         (lambda d: edited(d, architecture={"kind": ["own"]}), "is no pipeline's"),

@@ -237,6 +237,20 @@ def test_a_text_of_marks_alone_is_empty(text: str) -> None:
         whence.explain(pipeline_of(trained("word pieces")), text)
 
 
+def test_a_text_that_the_tokenizer_reduces_to_nothing_is_an_entry_of_its_column() -> None:
+    tokenizer = trained_words()
+    tokenizer.normalizer = normalizers.Replace("#", "")
+    good, nothing = whence.explain(pipeline_of(tokenizer), ["a good film", "###"])
+    assert not good.error and nothing.error == "the text is empty: there is no word to explain in '###'"
+
+
+def trained_words() -> Tokenizer:
+    """Words without marks around the text."""
+    tokenizer = Tokenizer(models.WordLevel({"a": 0, "good": 1, "film": 2, "<unk>": 3}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    return tokenizer
+
+
 def test_half_a_character_is_refused() -> None:
     with pytest.raises(
         InputError, match=r"text 2 cannot be read: it holds '\\ud800' at character 5, which is half a character"

@@ -1,5 +1,7 @@
 """Free text becomes the treebank's tokens, each with its position; no character is lost."""
 
+import re
+import string
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whence.data.sst import read_split
-from whence.text.tokenizer import CharacterTokenizer, Token, Tokenizer, TreebankTokenizer, running_text
+from whence.text.tokenizer import TOKENIZERS, CharacterTokenizer, Token, Tokenizer, TreebankTokenizer, running_text
 
 TREEBANK = TreebankTokenizer()
 
@@ -81,3 +83,30 @@ def test_the_treebanks_own_sentences_come_back_from_running_text(sst: Path) -> N
     trees = read_split(sst, "test")
     same = sum(tuple(forms(running_text(tree.tokens))) == tree.tokens for tree in trees)
     assert same >= 0.98 * len(trees)
+
+
+ODD = st.text(st.sampled_from(string.printable + "éßΣ—’\u00a0"), max_size=40)
+
+
+@given(ODD)
+def test_the_words_of_keras_are_those_of_its_tokenizer(text: str) -> None:
+    filters = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'  # the default of keras.preprocessing.text.Tokenizer
+    expected = [word for word in text.lower().translate(str.maketrans(filters, " " * len(filters))).split(" ") if word]
+    found = TOKENIZERS["keras"]().tokens(text)
+    assert [token.form for token in found] == expected
+    assert [text[token.start : token.end].lower() for token in found] == expected
+
+
+@given(ODD)
+def test_the_words_of_the_layer_are_those_of_text_vectorization(text: str) -> None:
+    marks = r"""[!"#$%&()\*\+,-\./:;<=>?@\[\\\]^_`{|}~']"""  # removed by "lower_and_strip_punctuation"
+    found = TOKENIZERS["keras-layer"]().tokens(text)
+    assert [token.form for token in found] == re.sub(marks, "", text.lower()).split()
+    for start, end, form in found:
+        assert re.sub(marks, "", text[start:end].lower()) == form and text[start].isspace() is False
+
+
+def test_words_that_keras_would_split_are_running_text() -> None:
+    for name, forms in {"keras": [], "keras-layer": ["welldrawn", "film"]}.items():
+        assert TOKENIZERS[name]().forms(["Well-drawn", "film"]) == forms
+        assert TOKENIZERS[name]().forms(["film", "!"]) == []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from whence.cli.padding import Padded, Side, length_of, padded_as, require_padding, told_of_padding
 from whence.errors import InputError
 from whence.quoting import shortened
 from whence.render.colour import one_line
@@ -45,13 +46,25 @@ def import_model(
     tokenizer: Annotated[
         str | None,
         typer.Option(
-            help="For texts: treebank, characters, or a tokenizer.json that brings its own ids.", show_default="treebank"
+            help="For texts: treebank, keras, keras-layer, characters, or a tokenizer.json that brings its own ids.",
+            show_default="treebank",
+        ),
+    ] = None,
+    length: Annotated[
+        int | None, typer.Option(min=1, help="For texts: the number of tokens that the model was trained on, padding included.")
+    ] = None,
+    pad: Annotated[Side | None, typer.Option(help="Where padding stands: before a short text, or after it.")] = None,
+    cut: Annotated[
+        Side | None,
+        typer.Option(
+            help="Which end of a longer text is cut off: what is before --length tokens, or after.", show_default="before"
         ),
     ] = None,
     features: Annotated[str | None, typer.Option(help="For series: the names of the features, separated by commas.")] = None,
     reference: Annotated[
         Path | None, typer.Option(help="An .npz file with the arrays inputs and outputs, which the model must give.")
     ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the model that the folder holds.")] = False,
 ) -> None:
     """Make a folder that whence loads out of a model of another framework: one of texts with --vocabulary, else of series."""
     from whence.models.files import require_folder
@@ -65,8 +78,12 @@ def import_model(
         raise InputError("--features are those of a model of series; leave it out, or leave out --vocabulary")
     if not is_text and tokenizer is not None:
         raise InputError(f"the tokenizer {tokenizer} has no ids of its own; give the words and their ids by --vocabulary")
+    padding_of = {"--length": length, "--pad": pad, "--cut": cut}
+    require_padding(is_text, brings_ids, {name: each for name, each in padding_of.items() if each is not None})
     named, columns = _names("--classes", classes), _names("--features", features)
     require_folder(output, lambda name: name in FILES)
+    if (output / "config.json").exists() and not replace:
+        raise InputError(f"{output} holds a model already; give --replace to write over it, or another folder")
     words = None if vocabulary is None else _vocabulary(vocabulary, unknown, padding)
     splits = _tokenizer(tokenizer or "treebank") if is_text else None
     given = None if reference is None else _reference(reference)
@@ -74,15 +91,20 @@ def import_model(
 
     module = (whence.from_keras if framework == Framework.keras else whence.from_onnx)(file, reference=given)
     _require_one_input(file, module.inputs)
+    told: list[str] = []
     if is_text:
-        pipeline = whence.Pipeline(module, splits, words, named, name=file.stem)
+        padded = Padded(length_of(file, module, length), pad, cut or Side.before)
+        pipeline = whence.Pipeline(module, *padded_as(file, splits, words, padded), named, name=file.stem)
         _require_texts(file, pipeline)
         pipeline.save(output)
+        told = [_told_of_tokenizer(pipeline, tokenizer), told_of_padding(pipeline)]
+        told += [] if words is None else _told_of_words(pipeline)
     else:
         _require_series(file, module)
         whence.SeriesModel(module, columns, named, name=file.stem).save(output)
     print(f"{one_line(str(output))}: {'texts' if is_text else 'series'}, inputs {one_line(', '.join(module.inputs))}")
-    print(one_line(module.proof))
+    for line in (module.proof, *filter(None, told)):
+        print(one_line(line))
 
 
 def _require_together(is_text: bool, brings_ids: bool, given: dict[str, object]) -> None:
@@ -92,6 +114,31 @@ def _require_together(is_text: bool, brings_ids: bool, given: dict[str, object])
         raise InputError(f"the tokenizer brings its own words and ids; leave out {', '.join(named)}")
     if not is_text and named:
         raise InputError(f"{', '.join(named)}: these are words of a vocabulary; give it by --vocabulary")
+
+
+def _told_of_tokenizer(pipeline: "Pipeline", given: str | None) -> str:
+    """What splits the texts, in a sentence."""
+    from whence.imports.keras import KerasModule
+
+    is_open = given is None and isinstance(pipeline.module, KerasModule)
+    more = "; if the model was trained with Keras' Tokenizer or TextVectorization, give --tokenizer keras or keras-layer"
+    return f"texts are split by the tokenizer {given or pipeline.tokenizer.name}{more if is_open else ''}"
+
+
+def _told_of_words(pipeline: "Pipeline") -> list[str]:
+    """What may be wrong with a vocabulary, in sentences."""
+    from torch import nn
+
+    words, told = pipeline.vocabulary, list[str]()
+    rows = next(each.num_embeddings for each in pipeline.module.modules() if isinstance(each, nn.Embedding))
+    if len(words) < rows:
+        told.append(
+            f"the vocabulary has the ids 0 to {len(words) - 1}, and the embedding {rows} rows; if words for padding and for "
+            "unknown ones are missing at its beginning, all other words are mixed up"
+        )
+    if words.unknown is None:
+        told.append("a text with a word that is not in the vocabulary is refused; give the word for unknown ones by --unknown")
+    return told
 
 
 def _require_one_input(file: Path, inputs: Sequence[str]) -> None:
@@ -106,24 +153,32 @@ def _require_texts(file: Path, pipeline: "Pipeline") -> None:
     """Refuse a model that cannot be explained with these words and classes, before it is saved."""
     from whence._batches import embedding_of, scores_in
     from whence.errors import ModelError
+    from whence.models.two_classes import is_single
 
     try:
         embedding_of(pipeline)
-        scores_in(pipeline, _scores(file, pipeline.module), 1)
+        scores = _scores(file, pipeline)
+        if len(pipeline.classes) != 2 or not is_single(scores):
+            scores_in(pipeline, scores, 1)
     except ModelError as error:
         raise InputError(f"{file} cannot be explained with these words and classes: {error}") from None
 
 
-def _scores(file: Path, module: "nn.Module") -> object:
-    """What a module gives for a text of three words."""
+def _scores(file: Path, pipeline: "Pipeline") -> object:
+    """What a module gives for a text of three words, or of as many as texts are padded to."""
     import torch
 
+    from whence.text.padded import PaddedTokenizer
+
+    tokenizer = pipeline.tokenizer
+    length = tokenizer.length if isinstance(tokenizer, PaddedTokenizer) else 3
     try:
         with torch.no_grad():
-            return module(torch.zeros(1, 3, dtype=torch.long))
+            return pipeline.module(torch.zeros(1, length, dtype=torch.long))
     except Exception as error:
         raise InputError(
-            f"{file} cannot read a text of three words; models of texts must read any number of words: {shortened(error)}"
+            f"{file} cannot read a text of {length} words; if it reads a fixed number of them, give that by --length: "
+            f"{shortened(error)}"
         ) from None
 
 

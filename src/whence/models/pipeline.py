@@ -28,6 +28,7 @@ from whence.models.tokenizers import loaded_tokenizer, require_distinct, saved_t
 from whence.quoting import quoted
 from whence.text.given import tokenizer_of
 from whence.text.huggingface import HuggingFaceTokenizer
+from whence.text.padded import PaddedTokenizer, padding_word
 from whence.text.tokenizer import Tokenizer
 from whence.text.vocabulary import Vocabulary
 
@@ -51,6 +52,7 @@ class Config(TypedDict):
     tokenizer: str
     unknown: NotRequired[int | None]
     padding: NotRequired[int | None]
+    padded: NotRequired[dict[str, Any]]
     training: dict[str, Any]
     sha256: NotRequired[dict[str, str]]
 
@@ -120,11 +122,16 @@ def _vocabulary_of(tokenizer: Tokenizer, given: object) -> Vocabulary:
             raise ModelError("the tokenizer brings its own ids; give vocabulary=None")
         return tokenizer.vocabulary
     if isinstance(given, Mapping):
-        return Vocabulary(cast(Mapping[str, int], given))
+        given = Vocabulary(cast(Mapping[str, int], given))
     if given is None:
         raise ModelError("vocabulary is None, and the tokenizer has no ids of its own; give a Vocabulary of its words")
     if not isinstance(given, Vocabulary):
         raise ModelError(f"vocabulary is a {type(given).__name__}; give a Vocabulary, or a dict from words to ids")
+    if isinstance(tokenizer, PaddedTokenizer) and tokenizer.token != padding_word(given):
+        raise ModelError(
+            f"texts are padded with {quoted(tokenizer.token)}, and the vocabulary's word for padding is "
+            f"{quoted(padding_word(given))}; both must be the same: Vocabulary(words, padding={quoted(tokenizer.token)})"
+        )
     return given
 
 

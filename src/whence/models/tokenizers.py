@@ -10,6 +10,7 @@ from whence.models.saved import refusing
 from whence.quoting import quoted, shortened
 from whence.text.given import tokenizer_of
 from whence.text.huggingface import HuggingFaceTokenizer, without_panic
+from whence.text.padded import PaddedTokenizer, padded_by
 from whence.text.spacy_rules import LARGEST_RULES, SpacyTokenizer, spacy_from
 from whence.text.tokenizer import TOKENIZERS, Tokenizer
 from whence.text.vocabulary import LARGEST_ID, UNKNOWN, Vocabulary
@@ -23,6 +24,9 @@ _HOLE = "\\"  # the line of an id without a word; no word is escaped to it
 
 def saved_tokenizer(tokenizer: Tokenizer, vocabulary: Vocabulary) -> tuple[dict[str, Any], dict[str, bytes]]:
     """What config.json says about a tokenizer and its vocabulary, and their files."""
+    if isinstance(tokenizer, PaddedTokenizer):
+        config, files = saved_tokenizer(tokenizer.tokenizer, vocabulary)
+        return {**config, "padded": tokenizer.settings()}, files
     name, files = _kind(tokenizer)
     config: dict[str, Any] = {"tokenizer": name}
     if not isinstance(tokenizer, HuggingFaceTokenizer):
@@ -58,18 +62,28 @@ def loaded_tokenizer(
     """The tokenizer and the vocabulary of a folder; `given` is the user's tokenizer, for a folder saved with one."""
     name = cast(str, config["tokenizer"])
     tokenizer = _given(folder, name, given) if name in (OWN, OWN_IDS) else _saved(folder, name, config, files, given)
-    if isinstance(tokenizer, HuggingFaceTokenizer):
-        return tokenizer, tokenizer.vocabulary
-    return tokenizer, _vocabulary(folder, config, files["vocabulary.txt"])
+    has_ids = isinstance(tokenizer, HuggingFaceTokenizer)
+    vocabulary = tokenizer.vocabulary if has_ids else _vocabulary(folder, config, files["vocabulary.txt"])
+    if "padded" not in config:
+        return tokenizer, vocabulary
+    try:
+        return padded_by(config["padded"], tokenizer, vocabulary), vocabulary
+    except ModelError as error:
+        raise ModelError(f"{folder / 'config.json'}: {error}") from None
 
 
 def _given(folder: Path, name: str, given: object) -> Tokenizer:
     if given is None:
         raise ModelError(
             f"{folder} was saved with a tokenizer of your own, which is code and not in it; "
-            "give it: whence.load(folder, tokenizer=…)"
+            "give it: whence.load(folder, tokenizer=…), or to a command by --model package.module:factory, a function that "
+            "returns the pipeline"
         )
     tokenizer = tokenizer_of(given)
+    if isinstance(tokenizer, PaddedTokenizer):
+        raise ModelError(
+            f"the given tokenizer pads texts; config.json of {folder} says how they are padded, so give its own one"
+        )
     if isinstance(tokenizer, HuggingFaceTokenizer) != (name == OWN_IDS):
         wanted = "that brings its ids" if name == OWN_IDS else "without ids of its own: they are in vocabulary.txt"
         raise ModelError(f"the given tokenizer is a {type(given).__name__}; {folder} was saved with one {wanted}")
@@ -78,7 +92,11 @@ def _given(folder: Path, name: str, given: object) -> Tokenizer:
 
 def _saved(folder: Path, name: str, config: Mapping[str, Any], files: Mapping[str, bytes], given: object) -> Tokenizer:
     if given is not None:
-        raise ModelError(f"{folder} holds its tokenizer; leave out tokenizer=, which is for folders saved with one of your own")
+        raise ModelError(
+            f"{folder} holds its tokenizer ({name}); leave out tokenizer=, which is for folders saved with one of your own; to "
+            "use another one: whence.Pipeline(found.module, tokenizer, found.vocabulary, found.classes), with "
+            "found = whence.load(folder)"
+        )
     if name in TOKENIZERS:
         return TOKENIZERS[name]()
     path, content = folder / FILES[name], files[FILES[name]]

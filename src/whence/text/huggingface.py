@@ -83,7 +83,7 @@ def in_order(text: str, pieces: Sequence[tuple[int, int, str]]) -> list[Token]:
     """Tokens in order and without overlap, out of pieces (start, end, form) that may share characters."""
     found: list[Token] = []
     place = 0
-    following = [start for start, _, _ in pieces[1:]] + [len(text)]
+    following = [*(start for start, _, _ in pieces), len(text)][1:]
     for (start, end, form), ahead in zip(pieces, following, strict=True):
         if start <= ahead < end and not form.strip(BOUNDARIES):
             end = start  # only a boundary: the next piece has the character

@@ -1,10 +1,12 @@
 """Tokenizers: from a string to tokens with their positions in it. The text itself is never changed.
 
 Each token has a position (`start`, `end`) and a spelling under which a vocabulary lists it (`form`). Everything but white space
-belongs to a token, so the text can be restored from the tokens and the white space between them.
+belongs to a token, so the text can be restored from the tokens and the white space between them; only the tokenizers of Keras
+leave out marks.
 """
 
 import re
+import string
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -70,10 +72,46 @@ class TreebankTokenizer:
         return [word.lower() for word in words]
 
 
-TOKENIZERS: dict[str, type[CharacterTokenizer] | type[TreebankTokenizer]] = {
-    "characters": CharacterTokenizer,
-    "treebank": TreebankTokenizer,
+class KerasTokenizer:
+    """The words of Keras' `Tokenizer` by default: in lower case, split at spaces and at marks other than apostrophes."""
+
+    name = "keras"
+
+    def tokens(self, text: str) -> list[Token]:
+        """The text's words, in order; marks are no part of any."""
+        lower = text.lower()  # of the whole text, because that of Σ depends on its neighbours, marks included
+        source = lower if len(lower) == len(text) else text
+        spans = [match.span() for match in _KERAS_WORD.finditer(text)]
+        return [Token(start, end, source[start:end].lower()) for start, end in spans]
+
+    def forms(self, words: Sequence[str]) -> list[str]:
+        """The words in lower case; none if one of them is split or dropped, so that all are read as running text."""
+        found = [[token.form for token in self.tokens(word)] for word in words]
+        return [own[0] for own in found] if all(len(own) == 1 for own in found) else []
+
+
+class KerasLayerTokenizer(KerasTokenizer):
+    """The words of Keras' `TextVectorization` by default: split at white space, in lower case and without any marks."""
+
+    name = "keras-layer"
+
+    def tokens(self, text: str) -> list[Token]:
+        """The text's words, in order, from their first to their last character that is no mark."""
+        found: list[Token] = []
+        for match in _NO_SPACE.finditer(text):
+            word = match[0].strip(string.punctuation)
+            if word:
+                start = match.start() + len(match[0]) - len(match[0].lstrip(string.punctuation))
+                found.append(Token(start, start + len(word), word.lower().translate(_NO_MARKS)))
+        return found
+
+
+TOKENIZERS: dict[str, type[CharacterTokenizer] | type[TreebankTokenizer] | type[KerasTokenizer]] = {
+    each.name: each for each in (CharacterTokenizer, TreebankTokenizer, KerasTokenizer, KerasLayerTokenizer)
 }
+
+_KERAS_WORD = re.compile(r"""[^!"#$%&()*+,\-./:;<=>?@\[\\\]^_`{|}~\t\n ]+""")  # all but Keras' filters and the space
+_NO_MARKS = str.maketrans("", "", string.punctuation)
 
 # Typographic quotes and spaces are read as plain ones, character by character.
 _MARKS = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\u00a0": " "})

@@ -45,8 +45,7 @@ class Embedding(KerasLayer):
 
     def forward(self, inputs: Sequence[Tensor], masks: Sequence[Mask]) -> Flow:
         """(B, T) ids to (B, T, E)."""
-        ids = inputs[0].long()
-        return Flow((self.table(ids),), (ids != 0 if self.mask_zero else None,))
+        return Flow((self.table(inputs[0].long()),), (inputs[0] != 0 if self.mask_zero else None,))
 
 
 class Dense(KerasLayer):
@@ -258,6 +257,8 @@ class LayerNormalization(KerasLayer):
     @classmethod
     def variables(cls, options: Options) -> list[Variable]:
         """Scale and offset, if there are any."""
+        if options.flag("rms_scaling"):
+            raise ModelError("its option 'rms_scaling' = True is not supported")
         return [Variable(name) for name, key in (("gamma", "scale"), ("beta", "center")) if options.flag(key, True)]
 
     def fill(self, weights: Sequence[Tensor]) -> None:
@@ -278,13 +279,15 @@ class Normalization(KerasLayer):
     def __init__(self, options: Options, shapes: Shapes) -> None:
         super().__init__(options, shapes)
         axis = options.values.get("axis", -1)
+        axis = None if axis == [] else axis  # as Keras writes that there is none
         if axis is not None:
             options.size("axis", -1, least=-4, largest=4)
         options.taken["axis"] = axis if axis is None else options.taken["axis"]
-        options.choice("mean", (None,))
-        options.choice("variance", (None,))
-        mean, variance = shapes.any("mean"), shapes.any("variance")
-        if mean != variance or len(mean) > 1 or shapes.any("count") != ():
+        given = [options.numbers(name) for name in ("mean", "variance")]
+        self.given = [torch.tensor(each, dtype=torch.float32, device="cpu") for each in given if each is not None]
+        names = () if self.given else ("mean", "variance", "count")
+        mean, variance, count = [*(tuple(each.shape) for each in self.given), *map(shapes.any, names), ()][:3]
+        if mean != variance or len(mean) > 1 or count != ():
             raise ModelError(f"its mean is {mean} and its variance {variance}; they must be of one size")
         self.axis = cast(int | None, options.taken["axis"])
         self.register_buffer("mean", torch.zeros(mean))
@@ -292,13 +295,18 @@ class Normalization(KerasLayer):
 
     @classmethod
     def variables(cls, options: Options) -> list[Variable]:
-        """The statistics, and of how many samples."""
+        """The statistics, and of how many samples; none if they are options."""
+        if (options.numbers("mean") is None) != (options.numbers("variance") is None):
+            raise ModelError("of mean and variance only one is given; both are needed")
+        if options.numbers("mean") is not None:
+            return []
         return [Variable(name, trainable=False) for name in ("mean", "variance", "count")]
 
     def fill(self, weights: Sequence[Tensor]) -> None:
         """Keras keeps a deviation of zero off the denominator."""
-        copy_into(cast(Tensor, self.mean), weights[0])
-        copy_into(cast(Tensor, self.deviation), weights[1].sqrt().clamp(min=1e-7))
+        mean, variance = self.given or weights[:2]
+        copy_into(cast(Tensor, self.mean), mean)
+        copy_into(cast(Tensor, self.deviation), variance.sqrt().clamp(min=1e-7))
 
     def output(self, x: Tensor) -> Tensor:
         """(x − mean) / deviation."""

@@ -52,7 +52,7 @@ def read_content(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         if isinstance(error, ModelError):
             raise
-        raise ModelError(f"{str(path)!r} cannot be read: {shortened(error)}") from None
+        raise ModelError(f"it cannot be read: {shortened(getattr(error, 'strerror', None) or error)}") from None
 
 
 @contextmanager

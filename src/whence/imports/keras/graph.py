@@ -13,7 +13,7 @@ MOST_LAYERS = 2000
 DEEPEST = 16  # models inside models
 MODELS = ("Functional", "Model", "Sequential")
 POLICIES = ("float32", "float64")
-REDUCED = ("float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
+REDUCED = ("float16", "mixed_float16", "mixed_bfloat16")  # HDF5 cannot hold weights in bfloat16
 CALL_OPTIONS = ("use_causal_mask",)  # arguments of a call that are as good as options of the layer
 IGNORED_CALLS = ("training",)
 
@@ -63,8 +63,8 @@ class Model:
     name: str
     class_name: str
     children: dict[str, "Leaf | Input | Model"]
-    inputs: list[Reference]
-    outputs: list[Reference]
+    inputs: dict[str, Reference]  # by name
+    outputs: dict[str, Reference]
     trainable: bool = True
     nodes: list[Node] = field(default_factory=list[Node])
 
@@ -115,7 +115,8 @@ class Reader:
             before = Reference(key, 0, 0)
         assert before is not None
         first = next(iter(children))
-        return Model(name, "Sequential", children, [Reference(first, 0, 0)], [before], _flag(options, "trainable"))
+        ends = {first: Reference(first, 0, 0)}, {before.layer: before}
+        return Model(name, "Sequential", children, *ends, _flag(options, "trainable"))
 
     def _functional(self, config: dict[str, Any], depth: int) -> Model:
         name = _name(config.get("name", "model"))
@@ -140,7 +141,9 @@ class Reader:
         for child in children.values():
             child.nodes[:] = [_renumbered(node, children, numbering) for node in child.nodes]
         outer = {key: not is_new or cast(Model, children[key]).class_name != "Sequential" for key in numbering}
-        ends = [[_renumber(each, children, outer) for each in _references(config.get(key), key)] for key in ENDS]
+        ends = [
+            {end: _renumber(each, children, outer) for end, each in _references(config.get(key), key).items()} for key in ENDS
+        ]
         if not ends[0] or not ends[1]:
             raise ModelError(f"the model {name!r} has no inputs or no outputs")
         return Model(name, "Functional", children, ends[0], ends[1], _flag(config, "trainable"))
@@ -313,7 +316,7 @@ def _with_input(
     if isinstance(first, Leaf):
         shape = first.options.get("batch_input_shape", first.options.get("batch_shape", built))
     elif isinstance(first, Model) and shape is None:
-        start = first.children[first.inputs[0].layer]
+        start = first.children[next(iter(first.inputs.values())).layer]
         shape = start.shape if isinstance(start, Input) else None
     name = "input"
     while name in children:
@@ -362,16 +365,31 @@ def _reference(found: Any) -> Reference:
     return Reference(*value)
 
 
-def _references(found: Any, name: str) -> list[Reference]:
-    """The inputs or outputs of a model: one reference, or a list or object of them."""
+def _references(found: Any, name: str) -> dict[str, Reference]:
+    """The inputs or outputs of a model by name: one reference, or a list or object of them. Keras sorts an object's names."""
     if isinstance(found, dict):
-        found = list(cast(dict[str, Any], found).values())
-    listed = required(found, list, name)
-    if listed and isinstance(listed[0], str):
-        return [_reference(listed)]
+        entries = cast(dict[str, Any], found)
+        keys, listed = sorted(entries), [entries[key] for key in sorted(entries)]
+    else:
+        listed = required(found, list, name)
+        listed = [listed] if listed and isinstance(listed[0], str) else listed
+        keys = []
     if len(listed) > 64:
         raise ModelError(f"{name} has {len(listed)} entries; at most 64 are read")
-    return [_reference(each) for each in listed]
+    references = [_reference(each) for each in listed]
+    return dict(zip(keys or _names_of(references), references, strict=True))
+
+
+def _names_of(references: Sequence[Reference]) -> list[str]:
+    """The names of the layers; one that occurs again has a number."""
+    names: list[str] = []
+    for each in references:
+        name, n = each.layer, 1
+        while name in names:
+            n += 1
+            name = f"{each.layer}_{n}"
+        names.append(name)
+    return names
 
 
 def _renumbered(node: Node, children: "Mapping[str, Leaf | Input | Model]", numbering: Mapping[str, bool]) -> Node:

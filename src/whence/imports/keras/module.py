@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from whence.errors import ModelError
+from whence.imports.keras.basic import Embedding
 from whence.imports.keras.layer import Flow, KerasLayer, Mask
 from whence.imports.keras.options import Options, Shapes
 from whence.imports.keras.plan import Plan, PlannedCall, PlannedInput, PlannedLayer, read_settings
@@ -21,7 +22,7 @@ KINDS: Mapping[str, type[KerasLayer]] = {**LAYERS, **{f"{name} operation": layer
 
 
 class KerasModule(nn.Module):
-    """A Keras model in PyTorch. `inputs` are the names of its inputs, in the order in which they are given to it.
+    """A Keras model in PyTorch. `inputs` and `outputs` are the names of what it takes and returns, in their order.
 
     `proof` says what it has been compared with. Recurrent layers that are stateful in Keras begin with zeros at every call.
     """
@@ -30,6 +31,8 @@ class KerasModule(nn.Module):
         super().__init__()
         self._plan = plan
         self.inputs = tuple(each.name for each in plan.inputs)
+        self.outputs = tuple(plan.names)
+        self._reads_ids = any(layer.kind == "Embedding" for layer in plan.layers)
         self.proof = "not compared"
         self.layers = nn.ModuleDict()
         names = _module_names(plan.layers)
@@ -56,6 +59,17 @@ class KerasModule(nn.Module):
         module.proof = "built from its settings"
         return module
 
+    @property
+    def length(self) -> int | None:
+        """The number of steps that every input of one axis must have, such as 12 for `Input((12,))`; None if any is read."""
+        shapes = [each.shape or [] for each in self._plan.inputs]
+        return next((shape[1] for shape in shapes if len(shape) == 2 and shape[1] is not None), None)
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether an embedding masks id 0, so that padding changes nothing."""
+        return any(isinstance(layer, Embedding) and layer.mask_zero for layer in self.modules())
+
     def settings(self) -> dict[str, Any]:
         """What the module is made of, without its weights, as JSON-able data."""
         return json.loads(json.dumps(self._plan.settings()))
@@ -64,7 +78,7 @@ class KerasModule(nn.Module):
         """The model's output, or a tuple of several."""
         if len(inputs) != len(self.inputs):
             raise ModelError(f"the model is given {len(inputs)} inputs; it has {len(self.inputs)}: {', '.join(self.inputs)}")
-        flows = [Flow((each,), (None,)) for each in inputs]
+        flows = [Flow((each if self._reads_ids else _numbers(each),), (None,)) for each in inputs]
         for layer, call in self._calls:
             flows.append(called(layer, call, flows))
         outputs = tuple(flows[each.source].tensors[each.output] for each in self._plan.outputs)
@@ -93,6 +107,11 @@ class KerasModule(nn.Module):
                 raise ModelError(f"output {each.output} of a layer is an output of the model and is not there")
             if not flows[each.source].tensors[each.output].is_floating_point():
                 raise ModelError("an output of the model is a mask or holds whole numbers")
+
+
+def _numbers(given: Tensor) -> Tensor:
+    """An input that holds no ids: whole numbers as floats, and masks as they are."""
+    return given if given.is_floating_point() or given.dtype == torch.bool else given.float()
 
 
 def made_layer(planned: PlannedLayer, version: int) -> KerasLayer:

@@ -84,6 +84,15 @@ class Options:
             return None
         return self.number(key)
 
+    def numbers(self, key: str) -> float | list[float] | None:
+        """A finite number, a list of some, or None."""
+        value = cast(float | list[float] | None, self._take(key, None))
+        found: Sequence[object] = value if isinstance(value, list) else [value]
+        are_numbers = all(isinstance(n, (int, float)) and not isinstance(n, bool) and _is_finite(n) for n in found)
+        if value is not None and not (are_numbers and 1 <= len(found) <= LARGEST):
+            raise self._refuse(key, value, "it must be a finite number or a list of them")
+        return value
+
     def choice(self, key: str, choices: Sequence[str | None], default: str | None = None) -> str | None:
         """One of several words."""
         value = self._take(key, default)

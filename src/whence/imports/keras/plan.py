@@ -26,6 +26,7 @@ class PlannedInput:
     name: str
     shape: list[int | None] | None
     words: int | None = None
+    is_whole: bool = False  # whether Keras takes whole numbers only; not saved
 
 
 @dataclass
@@ -55,6 +56,7 @@ class Plan:
     layers: list[PlannedLayer]
     calls: list[PlannedCall]
     outputs: list[Result]
+    names: list[str]  # of the outputs
 
     def settings(self) -> dict[str, Any]:
         """The plan as JSON-able data."""
@@ -69,6 +71,7 @@ class Plan:
                 for each in self.calls
             ],
             "outputs": [list(each) for each in self.outputs],
+            "names": self.names,
         }
 
 
@@ -98,7 +101,10 @@ def read_settings(settings: object) -> Plan:
     outputs = [_read_result(each, len(inputs) + len(calls)) for each in _list(found, "outputs", 64)]
     if not inputs or not outputs:
         raise ModelError("a Keras model needs inputs and outputs")
-    return Plan(inputs, layers, calls, outputs)
+    names = _list({"names": [f"output_{n}" for n in range(len(outputs))], **found}, "names", 64)
+    if len(names) != len(outputs) or not all(isinstance(each, str) for each in names):
+        raise ModelError(f"the names of the outputs are {quoted(names)}; they must be {len(outputs)} texts")
+    return Plan(inputs, layers, calls, outputs, names)
 
 
 def _list(found: Mapping[str, Any], key: str, most: int) -> list[Any]:
@@ -146,12 +152,12 @@ def _is_size(value: object, largest: int) -> bool:
 
 def planned(model: Model) -> tuple[Plan, list[Leaf]]:
     """The plan of a model, and the layers of the file in the order of the plan's."""
-    inputs = [cast(Input, model.children[each.layer]) for each in model.inputs]
-    if not all(isinstance(each, Input) for each in inputs):
+    inputs = {name: cast(Input, model.children[each.layer]) for name, each in model.inputs.items()}
+    if not all(isinstance(each, Input) for each in inputs.values()):
         raise ModelError("an input of the model is no input layer")
-    flat = _Flat([PlannedInput(each.name, each.shape) for each in inputs])
+    flat = _Flat([PlannedInput(name, each.shape, is_whole="int" in each.dtype) for name, each in inputs.items()])
     outputs = flat.run(model, [Result(n, 0) for n in range(len(inputs))])
-    plan = Plan(flat.inputs, flat.layers, flat.calls, outputs)
+    plan = Plan(flat.inputs, flat.layers, flat.calls, outputs, list(model.outputs))
     _find_words(plan)
     return plan, flat.leaves
 
@@ -180,7 +186,7 @@ class _Flat:
         results: dict[tuple[str, int], list[Result]] = {}
         if len(given) != len(model.inputs):
             raise ModelError(f"the model {quoted(model.name)} is given {len(given)} inputs and has {len(model.inputs)}")
-        for reference, result in zip(model.inputs, given, strict=True):
+        for reference, result in zip(model.inputs.values(), given, strict=True):
             results[reference.layer, 0] = [result]
         for name, call in _ordered(model):
             child = model.children[name]
@@ -195,7 +201,7 @@ class _Flat:
                 results[name, call] = self.run(child, self._carrying(inputs, masks))
             else:
                 results[name, call] = self._call(child, inputs, masks)
-        return [_result(results, each) for each in model.outputs]
+        return [_result(results, each) for each in model.outputs.values()]
 
     def _call(self, leaf: Leaf, inputs: list[Result], masks: list[Result | None] | None) -> list[Result]:
         """One call of a layer. How many outputs it has is known when the layer is."""
@@ -232,7 +238,7 @@ def _ordered(model: Model) -> list[tuple[str, int]]:
     """The calls that the outputs need, each after those it needs itself."""
     order: list[tuple[str, int]] = []
     state: dict[tuple[str, int], bool] = {}  # False while its inputs are looked for, True when it stands in the order
-    left = [(each.layer, each.call) for each in reversed(model.outputs)]
+    left = [(each.layer, each.call) for each in reversed(model.outputs.values())]
     while left:
         key = left[-1]
         if state.get(key):

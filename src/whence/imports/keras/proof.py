@@ -15,46 +15,29 @@ import torch
 from torch import Tensor
 
 from whence.errors import ModelError
+from whence.imports.comparing import NOTHING, against_reference, difference_of, proof_of
 from whence.imports.keras.files import h5py
 from whence.imports.keras.module import KerasModule, input_shape
 from whence.imports.keras.plan import Plan
 from whence.quoting import shortened
 
-TOLERANCE = 1e-4  # times the size of an output, if that is more than 1
 LONGEST = 4000  # steps that Keras is asked to compute
-
-Values = Tensor | Sequence[Any]
 
 
 def compared_with_reference(module: KerasModule, reference: object) -> str:
     """The proof by outputs that the user has; refused if the module has others."""
-    if not isinstance(reference, (tuple, list)) or len(cast(Sequence[Any], reference)) != 2:
-        raise ModelError("reference must be (inputs, outputs)")
-    inputs, outputs = (_tensors(each) for each in cast(Sequence[Any], reference))
-    with torch.no_grad():
-        found = _tensors(module(*inputs))
-    worst = largest_difference(found, outputs, "the reference")
-    return f"compared with the reference: largest difference {worst:.0e}"
+    return against_reference(module.outputs, lambda inputs: _results(module, inputs), reference)
 
 
-def _tensors(values: Any) -> list[Tensor]:
-    several = cast(Sequence[Any], values) if isinstance(values, (tuple, list)) else [values]
-    return [torch.as_tensor(each) for each in several]
-
-
-def largest_difference(found: Sequence[Tensor], expected: Sequence[Tensor], whose: str) -> float:
-    """The largest difference of outputs; refused if it is more than rounding."""
-    if [each.shape for each in found] != [each.shape for each in expected]:
-        shapes = [[tuple(each.shape) for each in side] for side in (found, expected)]
-        raise ModelError(f"the imported model gives outputs of the shapes {shapes[0]}, and {whose} {shapes[1]}")
-    worst = 0.0
-    for ours, theirs in zip(found, expected, strict=True):
-        gap = (ours.double().cpu() - theirs.double().cpu()).abs()
-        allowed = TOLERANCE * theirs.double().cpu().abs().clamp(min=1)
-        if bool((gap > allowed).any()) or not bool((ours.isnan().cpu() == theirs.isnan().cpu()).all()):
-            raise ModelError(f"the imported model differs from {whose} by {gap.max().item():.1e}; {TOLERANCE} is allowed")
-        worst = max(worst, gap.nan_to_num().max().item() if gap.numel() else 0.0)
-    return worst
+def _results(module: KerasModule, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The module's outputs; whatever goes wrong becomes one sentence."""
+    try:
+        with torch.no_grad():
+            found = module(*inputs)
+    except Exception as error:
+        shapes = ", ".join(str(tuple(each.shape)) for each in inputs)
+        raise ModelError(f"the model cannot be run with inputs of shapes {shapes}: {shortened(error)}") from None
+    return [found] if isinstance(found, Tensor) else list(found)
 
 
 def compared_with_keras(module: KerasModule, plan: Plan, content: bytes, suffix: str, length: int) -> str:
@@ -71,15 +54,15 @@ def compared_with_keras(module: KerasModule, plan: Plan, content: bytes, suffix:
             return f"not compared: keras cannot load the file: {shortened(error)}"
         is_open = any(None in (entry.shape or ())[1:] for entry in plan.inputs)
         lengths = (length, length + 3, length + 1) if is_open else (length, length)
-        worst = 0.0
+        whose, difference = f"keras {keras.__version__}", NOTHING
         for n, steps in enumerate(lengths):
             inputs = random_inputs(plan, steps, seed=n)
             try:
-                expected = _keras_outputs(keras, model, inputs)
+                expected = _keras_outputs(keras, model, module, inputs)
             except Exception as error:
                 return f"not compared: keras cannot run the model: {shortened(error)}"
-            worst = max(worst, largest_difference(_tensors(module(*inputs)), expected, f"keras {keras.__version__}"))
-    return f"compared with keras {keras.__version__} on {len(lengths)} inputs: largest difference {worst:.0e}"
+            difference |= difference_of(module.outputs, _results(module, inputs), expected, whose)
+    return proof_of(difference, module.outputs, whose, len(lengths))
 
 
 def _loaded(path: Path, content: bytes) -> tuple[Any, Any]:
@@ -113,13 +96,15 @@ def _write_readable_config(path: Path) -> None:
         file.attrs["model_config"] = json.dumps(config)
 
 
-def _keras_outputs(keras: Any, model: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
+def _keras_outputs(keras: Any, model: Any, module: KerasModule, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Keras' outputs in the module's order; where Keras has inputs or outputs by name, so are they given and found."""
     for layer in model._flatten_layers():
         if getattr(layer, "stateful", False) and hasattr(layer, "reset_state"):
             layer.reset_state()
     arrays = [each.numpy() for each in inputs]
-    found = model(arrays[0] if len(arrays) == 1 else arrays, training=False)
-    outputs: Any = list(cast(dict[str, Any], found).values()) if isinstance(found, dict) else found
+    given = dict(zip(module.inputs, arrays, strict=True)) if isinstance(getattr(model, "input", None), dict) else arrays
+    found = model(arrays[0] if given is arrays and len(arrays) == 1 else given, training=False)
+    outputs: Any = [cast(dict[str, Any], found)[name] for name in module.outputs] if isinstance(found, dict) else found
     several = cast(Sequence[Any], outputs) if isinstance(outputs, (tuple, list)) else [outputs]
     return [torch.as_tensor(keras.ops.convert_to_numpy(each)) for each in several]
 
@@ -134,6 +119,8 @@ def random_inputs(plan: Plan, steps: int, *, seed: int) -> list[Tensor]:
         if entry.words is not None:
             values = torch.randint(min(1, entry.words - 1), entry.words, shape, generator=generator, dtype=torch.int32)
             padding = 0
+        elif entry.is_whole:
+            values, padding = torch.randint(1, 6, shape, generator=generator).float(), masked
         else:
             values, padding = torch.randn(shape, generator=generator), masked
         if padding is not None and values.dim() > 1 and values.shape[1] > 2:

@@ -109,13 +109,13 @@ class Compact:
 
     def packed(self, x: Tensor) -> nn.utils.rnn.PackedSequence:
         """The kept steps of (B, T, E); a sample without any keeps its first one."""
-        moved = x.gather(1, self._order[..., None].expand_as(x))
+        moved = x.gather(1, self._order[..., None].expand(-1, -1, x.shape[-1]))
         return pack_padded_sequence(moved, self.count.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
 
     def unpacked(self, packed: nn.utils.rnn.PackedSequence, *, zero_output: bool) -> Tensor:
         """Outputs (B, T, U) at their steps; a masked step has the output before it, or zeros."""
         found, _ = pad_packed_sequence(packed, batch_first=True, total_length=self.mask.shape[1])
-        outputs = found.gather(1, self._place.clamp(min=0)[..., None].expand_as(found))
+        outputs = found.gather(1, self._place.clamp(min=0)[..., None].expand(-1, -1, found.shape[-1]))
         kept = self.mask if zero_output else self._place >= 0
         return torch.where(kept[..., None], outputs, torch.zeros_like(outputs))
 

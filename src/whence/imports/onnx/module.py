@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from whence.errors import InputError, ModelError
+from whence.errors import InputError, ModelError, WhenceError
 from whence.imports.onnx.graph import MOST_NUMBERS, Constant, Graph, Model, Node, Number, all_nodes, model_of
 from whence.imports.onnx.operators.elementwise import tensor_of
 from whence.imports.onnx.operators.shapes import from_front
@@ -83,9 +83,25 @@ class OnnxModule(nn.Module):
         run, values = self._start(inputs)
         run.most_steps = most_steps
         values.update(zip(self.inputs, inputs, strict=True))
-        self.body(run, values)
+        try:
+            self.body(run, values)
+        except (RuntimeError, ValueError, IndexError) as error:
+            if not isinstance(error, WhenceError):
+                self._require_exported_sizes(inputs)
+            raise
         outputs = tuple(tensor_of(run, values[name]) for name in self.outputs)
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def _require_exported_sizes(self, inputs: Sequence[Tensor]) -> None:
+        """After a failure, refuse inputs of other sizes than those that the file was exported for."""
+        for declared, given in zip(self.model.inputs, inputs, strict=True):
+            sizes, own = declared.shape or (), tuple(given.shape)
+            if len(sizes) == len(own) and any(isinstance(a, int) and a != b for a, b in zip(sizes, own, strict=True)):
+                shown = ", ".join("any" if size is None else str(size) for size in sizes)
+                raise InputError(
+                    f"{shortened(declared.name)} has the shape {own}, and the file was exported for ({shown}) alone; export it "
+                    "with dynamic axes, or give inputs of that shape"
+                ) from None
 
     def _start(self, inputs: Sequence[Tensor]) -> tuple[Run, Values]:
         """The run and the constants. Floats have the dtype of the weights, so that the model runs in double precision too."""

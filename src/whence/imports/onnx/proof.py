@@ -3,21 +3,21 @@
 import importlib
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from whence.errors import ModelError
+from whence.imports.comparing import NOTHING, against_reference, difference_of, proof_of, tensors
 from whence.imports.onnx.bounds import Bounded
 from whence.imports.onnx.graph import Input, Model
 from whence.imports.onnx.module import OnnxModule
 from whence.imports.onnx.run import DTYPES, ExcessError
-from whence.imports.onnx.tables import look_ups
+from whence.imports.onnx.tables import lengths, look_ups
 from whence.quoting import quoted, shortened
 
-TOLERANCE = 1e-4  # of the larger of 1 and the output
 MOST_STEPS = 500  # of all loops, beyond 20 for every step of the input
 MOST_ELEMENTS = 2**25  # of one tensor, beyond the weights and the input
 # Sizes for those that a file does not declare: often the first is the batch and the second the steps, and the others the batch.
@@ -41,7 +41,7 @@ Arrays = object  # an array, a tensor, or a tuple of them
 def prove(module: OnnxModule, content: bytes, reference: tuple[Arrays, Arrays] | None) -> str:
     """Say what the module was compared with; one that differs or does not run is refused."""
     if reference is not None:
-        return _against_reference(module, reference)
+        return against_reference(module.outputs, lambda inputs: _results(module, inputs), reference)
     if any(each.shape is None for each in module.model.inputs):
         return "not compared: the file does not say how many axes its inputs have; give reference=(inputs, outputs)"
     runs = _trials(module)
@@ -49,26 +49,6 @@ def prove(module: OnnxModule, content: bytes, reference: tuple[Arrays, Arrays] |
     if isinstance(session, str):
         return f"not compared: {session}"
     return _against_runtime(module, runs, *session)
-
-
-def _against_reference(module: OnnxModule, reference: object) -> str:
-    if not isinstance(reference, tuple) or len(cast("tuple[object, ...]", reference)) != 2:
-        raise ModelError("reference must be (inputs, outputs)")
-    inputs, expected = (_tensors(each) for each in cast("tuple[object, object]", reference))
-    found = _results(module, inputs)
-    if len(found) != len(expected):
-        raise ModelError(f"the reference has {len(expected)} outputs; the model has {len(found)}: {', '.join(module.outputs)}")
-    difference = _difference(module, found, expected, "the reference")
-    return f"compared with the reference: largest difference {difference:.0e}"
-
-
-def _tensors(given: object) -> list[Tensor]:
-    several = cast("Sequence[object]", given) if isinstance(given, (tuple, list)) else [given]
-    try:
-        tensors = [torch.as_tensor(each) for each in several]
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ModelError(f"the reference holds something that is no array: {shortened(error)}") from None
-    return [each.float() if each.is_floating_point() else each for each in tensors]
 
 
 def _results(module: OnnxModule, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -103,7 +83,7 @@ def _trials(module: OnnxModule) -> list[tuple[list[Tensor], tuple[Tensor, ...]]]
             continue
         shapes.add(shape)
         try:
-            runs.append((inputs, _results(module, inputs)))
+            runs.append(_trial(module, inputs))
         except ExcessError:
             raise
         except ModelError as error:
@@ -114,6 +94,33 @@ def _trials(module: OnnxModule) -> list[tuple[list[Tensor], tuple[Tensor, ...]]]
         assert first is not None
         raise ModelError(f"{first}; if that is due to the numbers, give reference=(inputs, outputs)")
     return runs
+
+
+def _trial(module: OnnxModule, inputs: list[Tensor]) -> tuple[list[Tensor], tuple[Tensor, ...]]:
+    """One run: with different lengths, if the model takes any; with ones, as they are in the inputs, if it does not run so."""
+    names = lengths(module.model)
+    given = {name: tensor for name, tensor in zip(module.inputs, inputs, strict=True) if name in names}
+    others = [tensor for name, tensor in zip(module.inputs, inputs, strict=True) if name not in names and tensor.dim() > 1]
+    if not given or not others:
+        return inputs, _results(module, inputs)
+    varied = [
+        _different_lengths(tensor, others[0]) if name in given else tensor
+        for name, tensor in zip(module.inputs, inputs, strict=True)
+    ]
+    try:
+        return varied, _results(module, varied)
+    except ExcessError:
+        raise
+    except ModelError:
+        return inputs, _results(module, inputs)
+
+
+def _different_lengths(tensor: Tensor, sequences: Tensor) -> Tensor:
+    """Lengths from the number of steps downwards. The batch is the axis of the sequences that has their number."""
+    first, second = sequences.shape[:2]
+    steps = first if second == tensor.numel() else second
+    counted = steps - torch.arange(tensor.numel()) % max(steps, 1)
+    return counted.sort(descending=True).values.to(tensor.dtype).reshape(tensor.shape)
 
 
 def _random_inputs(model: Model, sizes: Sequence[int], generator: torch.Generator) -> list[Tensor]:
@@ -168,7 +175,7 @@ def _against_runtime(
     module: OnnxModule, runs: Sequence[tuple[list[Tensor], tuple[Tensor, ...]]], session: Any, version: str
 ) -> str:
     types = {"tensor(double)": np.float64, "tensor(float16)": np.float16}
-    difference, compared, reason = 0.0, 0, ""
+    difference, compared, reason = NOTHING, 0, ""
     for inputs, found in runs:
         feed = {
             each.name: tensor.numpy().astype(types.get(each.type, _numpy_type(each.type)))
@@ -180,31 +187,13 @@ def _against_runtime(
             reason = shortened(error)
             continue
         compared += 1
-        difference = max(difference, _difference(module, found, _tensors(expected), f"onnxruntime {version}"))
+        difference |= difference_of(module.outputs, found, tensors(expected), f"onnxruntime {version}")
     if not compared:
         return f"not compared: onnxruntime {version} does not run the file: {reason}"
-    return f"compared with onnxruntime {version} on {compared} inputs: largest difference {difference:.0e}"
+    return proof_of(difference, module.outputs, f"onnxruntime {version}", compared)
 
 
 def _numpy_type(name: str) -> Any:
     known = {"float": np.float32, "bool": np.bool_, "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32}
     known |= {"int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64, "uint64": np.uint64}
     return known.get(name.removeprefix("tensor(").removesuffix(")"), np.float32)
-
-
-def _difference(module: OnnxModule, found: Sequence[Tensor], expected: Sequence[Tensor], whose: str) -> float:
-    """The largest difference of two sets of outputs, if it is small."""
-    largest = 0.0
-    for name, mine, other in zip(module.outputs, found, expected, strict=True):
-        if mine.shape != other.shape:
-            raise ModelError(f"the output {quoted(name)} is {tuple(mine.shape)}; by {whose} it is {tuple(other.shape)}")
-        one, two = mine.double(), other.double()
-        same = (one == two) | (one.isnan() & two.isnan())
-        off = torch.where(same, 0.0, (one - two).abs())
-        wrong = ~(off <= TOLERANCE * two.abs().clamp(min=1.0))
-        if bool(wrong.any()):
-            raise ModelError(
-                f"the output {quoted(name)} differs by {float(off.max()):.3g} from {whose}; it is not the same model"
-            )
-        largest = max(largest, float(off.max()) if off.numel() else 0.0)
-    return largest

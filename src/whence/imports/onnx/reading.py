@@ -81,7 +81,7 @@ class _Reader:
             raise ModelError("two of its inputs have the same name")
         self._initializers(graph, scope)
         nodes = self._nodes(graph.node, scope, 0)
-        outputs = self._found([each.name for each in graph.output], scope, "the outputs")
+        outputs = self._found([each.name for each in graph.output], scope, "the outputs need")
         if not outputs or len(outputs) > MOST_PLACES:
             raise ModelError(f"it has {len(outputs)} outputs")
         nodes = with_whole_gelus(nodes, outputs, self.numbers)
@@ -125,7 +125,7 @@ class _Reader:
         inputs = tuple(self._value(name) for name in given)
         scope.update(zip(given, inputs, strict=True))
         nodes = self._nodes(graph.node, scope, depth)
-        outputs = self._found([each.name for each in graph.output], scope, "a graph's outputs")
+        outputs = self._found([each.name for each in graph.output], scope, "a graph's outputs need")
         nodes = with_whole_gelus(nodes, outputs, self.numbers)
         return Graph(inputs, outputs, _needed(nodes, outputs))
 
@@ -139,7 +139,7 @@ class _Reader:
             what = f"the {shortened(proto.op_type)} node {quoted(proto.name)}"
             if max(len(proto.input), len(proto.output)) > MOST_PLACES:
                 raise ModelError(f"{what} has more than {MOST_PLACES} inputs or outputs")
-            inputs = self._found(proto.input, scope, what)
+            inputs = self._found(proto.input, scope, f"{what} needs")
             if any(name in local for name in proto.output if name):
                 raise ModelError(f"{what} makes {quoted(list(proto.output))}, which is made twice")
             scope.update(zip(proto.output, self._made(proto, inputs, scope, made, what, depth), strict=False))
@@ -183,7 +183,7 @@ class _Reader:
                 raise ModelError(f"it has more than {MOST_NODES} nodes")
             body.append(_filled(node, given))
         made += self._nodes(body, scope, depth + 1)
-        return self._found(function.output, scope, "a function's outputs")[: len(proto.output)]
+        return self._found(function.output, scope, "a function's outputs need")[: len(proto.output)]
 
     def _attributes(self, proto: Any, scope: Scope, what: str, depth: int) -> tuple[dict[str, Attribute], dict[str, Graph]]:
         attributes: dict[str, Attribute] = {}
@@ -204,11 +204,11 @@ class _Reader:
                 attributes[each.name] = _plain(each, what)
         return attributes, graphs
 
-    def _found(self, names: Iterable[str], scope: Mapping[str, str], what: str) -> tuple[str, ...]:
+    def _found(self, names: Iterable[str], scope: Mapping[str, str], who_needs: str) -> tuple[str, ...]:
         for name in names:
             if name and name not in scope:
                 raise ModelError(
-                    f"{what} need {quoted(name)}, which no input and no node before makes; "
+                    f"{who_needs} {quoted(name)}, which no input and no node before makes; "
                     "nodes must be in the order they run, without cycles"
                 )
         return tuple(scope[name] if name else "" for name in names)

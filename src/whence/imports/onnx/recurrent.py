@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from whence.errors import ModelError
+from whence.errors import InputError, ModelError
 from whence.imports.onnx.graph import Constant, Node
 from whence.imports.onnx.operators.shapes import reversed_steps
 from whence.imports.onnx.operators.table import attribute_problems
 from whence.imports.onnx.run import Ints
+from whence.quoting import quoted
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -187,7 +188,7 @@ class Recurrent(nn.Module):
             raise ModelError(
                 f"{self.cell.kind} gets an input of shape {tuple(x.shape)}; it needs (steps, batch, {self.cell.inputs})"
             )
-        if lengths is not None and cast("list[int]", lengths.tolist()) == [x.shape[0]] * x.shape[1]:
+        if lengths is not None and _read(lengths, x) == [x.shape[0]] * x.shape[1]:
             lengths = None
         y, finals = self._swept(x, lengths, states)  # (T, B, D·H)
         y = y.reshape(*y.shape[:2], self.cell.directions, self.cell.hidden)
@@ -207,6 +208,17 @@ class Recurrent(nn.Module):
         is_turned = self.cell.direction == "reverse"
         y, finals = _called(self.layer, reversed_steps(x, lengths) if is_turned else x, lengths, states)
         return reversed_steps(y, lengths) if is_turned else y, finals
+
+
+def _read(lengths: Tensor, x: Tensor) -> list[int]:
+    """The lengths of the samples of (T, B, I), checked."""
+    found = cast("list[int]", lengths.reshape(-1).tolist())
+    steps, count = x.shape[:2]
+    if len(found) != count or not all(1 <= each <= steps for each in found):
+        raise InputError(
+            f"the lengths of the sequences (sequence_lens) are {quoted(found)}; they must be {count} numbers from 1 to {steps}"
+        )
+    return found
 
 
 def _plain_layer(cell: Cell) -> nn.RNNBase:

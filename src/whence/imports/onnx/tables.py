@@ -1,4 +1,4 @@
-"""Finds the tables that a model looks the ids of its inputs up in: they become embeddings, whose vectors are explained."""
+"""Finds what the inputs of a model hold: ids of rows in tables, which become embeddings, and lengths of sequences."""
 
 from collections.abc import Container, Iterator
 
@@ -8,6 +8,7 @@ from whence.imports.onnx.graph import Constant, Model, Node, all_nodes
 WITHIN = frozenset(
     "Cast Identity Transpose Squeeze Unsqueeze Reshape Flatten Expand Slice Concat Clip Min Max Mod Where".split()
 )
+RECURRENT = frozenset(("RNN", "GRU", "LSTM"))
 BEYOND = frozenset(("Add", "Sub"))  # these make ids that the input may not have
 
 
@@ -36,14 +37,29 @@ def _axis(node: Node) -> object:
     return node.attributes.get("axis", 0)
 
 
+def lengths(model: Model) -> set[str]:
+    """The inputs that say how many steps of each sample a recurrent layer reads."""
+    found: set[str] = set()
+    for node, origins in _origins(model, WITHIN):
+        if node.op in RECURRENT and len(node.inputs) > 4:
+            found |= origins.get(node.inputs[4], set())
+    return found
+
+
 def _gathers(model: Model, keeping: Container[str]) -> Iterator[tuple[str, Node]]:
     """The inputs that hold ids, each with a node that gathers from a constant by them, or by what `keeping` makes of them."""
-    origins = {each.name: {each.name} for each in model.inputs if each.kind != "bool"}
-    for node in all_nodes(model.graph):
+    for node, origins in _origins(model, keeping):
         if node.op == "Gather" and node.inputs[0] in model.constants:
             for name in origins.get(node.inputs[1], ()):
                 yield name, node
-        elif node.op in keeping:
+
+
+def _origins(model: Model, keeping: Container[str]) -> Iterator[tuple[Node, dict[str, set[str]]]]:
+    """Every node, with the inputs of the model that each name stands for, as they are or by what `keeping` makes of them."""
+    origins = {each.name: {each.name} for each in model.inputs if each.kind != "bool"}
+    for node in all_nodes(model.graph):
+        yield node, origins
+        if node.op in keeping:
             found = {origin for name in node.inputs for origin in origins.get(name, ())}
             if found:
                 origins[node.outputs[0]] = found

@@ -1,6 +1,7 @@
 """Operators with weights or windows: matrix products, convolutions, pooling and normalisation."""
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, cast
 
 import torch
@@ -89,6 +90,20 @@ class Windows:
         pairs = [size for pair in reversed(list(zip(self.begin, self.end, strict=True))) for size in pair]
         return F.pad(x, pairs, value=value)
 
+    def reaching(self, x: Tensor) -> "Windows":
+        """ceil_mode written out: padding up to the end of the last window that begins before the padding at the end."""
+        reached = copy(self)
+        reached.end = tuple(map(self._end_of_last, x.shape[2:], range(self.n)))
+        return reached
+
+    def _end_of_last(self, size: int, axis: int) -> int:
+        """How far the last window of an axis reaches beyond the tensor, at least 0."""
+        stride, span = self.strides[axis], (self.kernel[axis] - 1) * self.dilations[axis] + 1
+        last = -(-(self.begin[axis] + size + self.end[axis] - span) // stride)
+        if last * stride >= self.begin[axis] + size:
+            last -= 1
+        return max(last * stride + span - self.begin[axis] - size, 0)
+
     @property
     def is_even(self) -> bool:
         """Whether the padding is the same on both sides."""
@@ -152,11 +167,14 @@ def max_pool(
 ) -> Tensor:
     """MaxPool over one to three axes."""
     windows = Windows(x, kernel_shape, strides, dilations, pads, auto_pad)
+    if auto_pad.startswith("SAME") and any(each != 1 for each in windows.dilations):
+        raise ModelError(f"MaxPool is read with auto_pad {auto_pad!r} only without dilations, as onnxruntime pads it otherwise")
+    windows = windows.reaching(x) if ceil_mode else windows
     fits = windows.is_even and all(2 * pad <= size for pad, size in zip(windows.begin, windows.kernel, strict=True))
     padded = x if fits else windows.padded(x, float("-inf"))
     padding = windows.begin if fits else 0
     function = cast(Callable[..., Tensor], MAXIMA[windows.n])
-    return function(padded, windows.kernel, windows.strides, padding, windows.dilations, ceil_mode=bool(ceil_mode))
+    return function(padded, windows.kernel, windows.strides, padding, windows.dilations)
 
 
 def average_pool(
@@ -254,8 +272,10 @@ def group_norm(
 
 
 def lp_norm(run: Run, x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
-    """LpNormalization."""
-    return F.normalize(x, float(p), axis)
+    """LpNormalization: of however small vectors; those whose norm is 0, if only by rounding, become zeros."""
+    norm = cast(Tensor, torch.linalg.vector_norm(x, p, axis, keepdim=True))  # pyright: ignore
+    kept = torch.where(norm == 0, torch.zeros_like(x), x)
+    return F.normalize(kept, float(p), axis, eps=torch.finfo(x.dtype).tiny)
 
 
 def one_hot(run: Run, ids: Tensor, depth: Operand, values: Tensor, *, axis: int = -1) -> Tensor:
