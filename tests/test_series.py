@@ -109,7 +109,8 @@ def test_several_blanks_are_all_applied() -> None:
 class Frame:
     """The two things that are read of a data frame."""
 
-    columns = ("a", "b")
+    def __init__(self, *columns: str) -> None:
+        self.columns = columns
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.asarray(series().numpy(), dtype=dtype)
@@ -118,14 +119,47 @@ class Frame:
 def test_values_may_be_lists_arrays_tensors_or_a_frame() -> None:
     model, values = make(), series()
     expected = whence.explain_series(model, values)
-    for same in (values.tolist(), values.numpy(), Frame(), [tuple(row) for row in values.tolist()]):
+    for same in (values.tolist(), values.numpy(), Frame("rain", "warmth"), [tuple(row) for row in values.tolist()]):
         assert whence.explain_series(model, same) == expected
     module = Returning(lambda h, last: last)
-    assert whence.explain_series(module, Frame()).features == ("a", "b")
+    assert whence.explain_series(module, Frame("a", "b")).features == ("a", "b")
     assert whence.explain_series(module, values).features == ("feature 0", "feature 1")
     assert whence.explain_series(module, values, features=["x", "y"]).features == ("x", "y")
     single = Returning(lambda h, last: last, features=1)
     assert len(whence.explain_series(single, [1.0, 2.0, 3.0]).relevance) == 3
+
+
+FRAMES = [("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "table")]
+
+
+@pytest.mark.parametrize(("library", "kind"), FRAMES)
+def test_the_columns_of_a_frame_are_taken_by_name(library: str, kind: str) -> None:
+    made = getattr(pytest.importorskip(library), kind)
+    model, values = make(), series()
+    expected = whence.explain_series(model, values)
+    turned = made({"warmth": values[:, 1].tolist(), "rain": values[:, 0].tolist()})
+    assert whence.explain_series(model, turned) == expected
+    assert whence.explain_series(model, turned, features=["rain", "warmth"]) == expected
+    module = Returning(lambda h, last: last)
+    found = whence.explain_series(module, turned, features=["rain", "warmth"])
+    assert found == whence.explain_series(module, values, features=["rain", "warmth"])
+    with pytest.raises(InputError, match=r"lack \['rain'\] and have \['snow'\] besides; tiny names \['rain', 'warmth'\]"):
+        whence.explain_series(model, made({"snow": [1.0], "warmth": [2.0]}))
+    with pytest.raises(InputError, match=r"the columns have \['day'\] besides; tiny names"):
+        whence.explain_series(model, made({"day": [0.0], "rain": [1.0], "warmth": [2.0]}))
+    with pytest.raises(InputError, match=r"lack \['a', 'b'\] and have \['warmth', 'rain'\] besides; features= names"):
+        whence.explain_series(module, turned, features=["a", "b"])
+
+
+def test_columns_without_names_are_taken_by_their_order() -> None:
+    model, values = make(), series()
+    expected = whence.explain_series(model, values)
+    for library in ("pandas", "polars"):
+        frame = pytest.importorskip(library).DataFrame(values.numpy())
+        assert whence.explain_series(model, frame) == expected
+    assert whence.explain_series(model, values.flip(1), features=["warmth", "rain"]) == expected
+    with pytest.raises(InputError, match=r"the columns are \['rain', 'warmth', 'rain'\]; give each of .* once"):
+        whence.explain_series(model, Frame("rain", "warmth", "rain"))
 
 
 class Returning(nn.Module):
@@ -194,6 +228,9 @@ def test_at_most_200_outputs_are_named() -> None:
     found = whence.explain_series(Returning(lambda h, last: h), series(100))
     assert len(found.outputs) == 200
     assert list(found.outputs)[:7] == [*(f"step 99, output {k}" for k in range(6)), "step 98, output 0"]
+    says = r"no output 'step 5, output 1'; .*; of 600 outputs, these 200 have names: explain others with whence.relev"
+    with pytest.raises(TargetError, match=says):
+        whence.explain_series(Returning(lambda h, last: h), series(100), output="step 5, output 1")
 
 
 def test_names_may_be_those_of_the_last_step() -> None:
@@ -222,6 +259,9 @@ def test_a_function_that_ends_the_module_is_left_out_of_the_score() -> None:
     assert found.score == pytest.approx(4 * before.score, rel=1e-12)
     assert found.outputs["flow"] == pytest.approx(4 * float(nn.functional.softplus(torch.tensor(before.score))), rel=1e-6)
     assert "softplus" in found.choices[0]
+    assert found.before == "softplus" and before.before == ""
+    shown = f"'flow' = {found.outputs['flow']:.4g} (explained: {found.score:.4g}, before softplus) over 12 steps"
+    assert shown in repr(found)
     assert found.to_dict()["choices"] == list(found.choices)
 
 
@@ -367,9 +407,29 @@ def test_what_cannot_be_explained_is_refused_in_a_sentence(
 
 def test_a_module_that_takes_steps_for_samples_is_refused() -> None:
     torch.manual_seed(0)
-    with pytest.raises(ModelError, match="its last output does not depend on the first step: it takes the steps for samples"):
+    with pytest.raises(ModelError, match="its last output depends on the last step alone: it takes the steps for samples"):
         whence.explain_series(nn.LSTM(2, 3), torch.rand(7, 2))
     assert whence.explain_series(nn.LSTM(2, 3, batch_first=True), torch.rand(7, 2)).relevance[0][0] != 0
+
+
+class Turned(Returning):
+    """Reads (samples, steps, features) with a layer that reads (steps, samples, features)."""
+
+    def __init__(self, made: Callable[[Tensor, Tensor], object]) -> None:
+        super().__init__(made)
+        self.lstm.batch_first = False
+
+    def forward(self, x: Tensor) -> object:
+        states = self.head(self.lstm(x.transpose(0, 1))[0]).transpose(0, 1)
+        return self.made(states, states[:, -1])
+
+
+@pytest.mark.parametrize("steps", [2, 120, 400])
+def test_a_long_series_may_forget_its_first_steps(steps: int) -> None:
+    for made in (lambda h, last: last, lambda h, last: h[..., :1]):
+        found = whence.explain_series(Turned(made), series(steps))
+        expected = whence.explain_series(Returning(made), series(steps))
+        np.testing.assert_allclose(found.relevance, expected.relevance, rtol=1e-9, atol=1e-12)
 
 
 def test_a_module_that_gives_other_numbers_each_time_is_refused() -> None:

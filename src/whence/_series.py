@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from whence._relevance import ask
+from whence.data.frames import columns_of, order_of
 from whence.errors import InputError, ModelError, TargetError, WhenceError
 from whence.interpreter.record.refusal import first_line
 from whence.methods.forward import Forward
@@ -41,7 +42,7 @@ class SeriesExplanation(Plotted):
     """Which values of a series spoke for an output (positive) and which against it (negative), in the output's unit.
 
     For LRP, score = Σ relevance + Σ absorbed. `score` is the output, or what it was before a softplus, sigmoid or the like that
-    ends the module; `choices` then says so.
+    ends the module; `before` then names it.
     """
 
     features: tuple[str, ...]
@@ -56,6 +57,8 @@ class SeriesExplanation(Plotted):
     model: str = ""
     choices: tuple[str, ...] = ()  # what had to be decided about the model, such as which factor of a product is the gate
     is_signed: bool = True  # whether relevance can speak against the output; that of sensitivity analysis cannot
+    output_step: int | None = None  # the step that the output belongs to, if the module gives outputs for every step
+    before: str = ""  # the function that ends the module and is left out of the score, such as softplus
 
     def to_dict(self) -> dict[str, object]:
         """As plain data, for JSON."""
@@ -78,11 +81,16 @@ class SeriesExplanation(Plotted):
         """The sums rather than all the numbers."""
         sums = ", ".join(f"{name} {sum(row[k] for row in self.relevance):+.4g}" for k, name in enumerate(self.features[:8]))
         more = ", …" if len(self.features) > 8 else ""
-        unit = f" {self.unit}" if self.unit else ""
         return (
-            f"SeriesExplanation of {self.output!r} = {self.score:.4g}{unit} over {len(self.relevance)} steps: "
+            f"SeriesExplanation of {self.output!r} = {told(self, self.unit)} over {len(self.relevance)} steps: "
             f"{sums}{more}, absorbed {sum(self.absorbed.values()):+.4g}"
         )
+
+
+def told(explanation: SeriesExplanation, unit: str) -> str:
+    """The output in a unit, and the number that was explained if that is another one."""
+    number = f"{explanation.outputs[explanation.output]:.4g}{f' {unit}' if unit else ''}"
+    return f"{number} (explained: {explanation.score:.4g}, before {explanation.before})" if explanation.before else number
 
 
 def explain_series(
@@ -98,7 +106,8 @@ def explain_series(
 
     `model`: a `SeriesModel`, its name or folder, or a module that reads (B, T, F) floats. `values`: one row of numbers
     per step (T, F), as a list, an array, a tensor or a data frame; a single feature may be a plain list. `output`: the name or
-    number of the output. `features` names the columns for a model that does not name them itself.
+    number of the output. `features` names the columns for a model that does not name them itself. The columns of a data frame
+    are taken by their names, in any order; columns that are only numbered, by their order.
 
     The module reads x = (value − centre) / scale, and an output is centre + scale · z. The relevance of z is multiplied by the
     output's scale, and its centre is absorbed as "reference level", so that score = Σ relevance + Σ absorbed holds in the
@@ -123,7 +132,7 @@ def explain_series(
         numbers[start:end, columns] = centre[columns]
     forward, found = _prediction(known, (numbers - centre) / scale)
     _require_memory(known, forward)
-    index = _output(known, list(found.names), output)
+    index = _output(known, found, output)
     result = ask(forward, Question(_picked(found.places[index])), chosen)
     return _assembled(known, names, found, index, result, chosen, reference=cast(list[float], centre.tolist()))
 
@@ -140,7 +149,7 @@ def _model(given: object) -> SeriesModel:
 
 def _values(model: SeriesModel, given: object, named: Sequence[str]) -> tuple[Tensor, tuple[str, ...]]:
     """The values (T, F) as a tensor of our own in double precision, and the features' names."""
-    columns = [str(each) for each in cast(Iterable[object], getattr(given, "columns", ()))]  # of a data frame
+    names, order = _ordered(model, columns_of(given), named)
     numbers = _numbers(given)
     if numbers.dim() == 1 and len(model.features) <= 1:
         numbers = numbers[:, None]
@@ -149,12 +158,13 @@ def _values(model: SeriesModel, given: object, named: Sequence[str]) -> tuple[Te
     steps, count = numbers.shape
     if not steps or not count:
         raise InputError("the series is empty; give at least one step and one feature")
-    names = model.features or tuple(named) or tuple(columns) or tuple(f"feature {n}" for n in range(count))
+    names = names or numbered(count)
     if len(names) != count:
         owner = model.name if model.features else "the list of features"
         raise InputError(f"values have {count} columns; {owner} names {len(names)} features: {quoted(list(names))}")
     if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise InputError(f"features are {quoted(list(names))}; give different names, one for every column")
+    numbers = numbers if order is None else numbers[:, order]
     wrong = (~numbers.isfinite()).nonzero()
     if len(wrong):
         step, column = cast(list[int], wrong[0].tolist())
@@ -163,6 +173,22 @@ def _values(model: SeriesModel, given: object, named: Sequence[str]) -> tuple[Te
             "all values must be finite numbers: fill gaps first"
         )
     return numbers, names
+
+
+def numbered(count: int) -> tuple[str, ...]:
+    """The names of features that nobody named."""
+    return tuple(f"feature {n}" for n in range(count))
+
+
+def _ordered(model: SeriesModel, columns: Sequence[str], named: Sequence[str]) -> tuple[tuple[str, ...], list[int] | None]:
+    """The features' names in the model's order, and the number of each one's column; None if columns are used as they are."""
+    order: list[int] | None = None
+    for wanted, owner in ((tuple(named), "features="), (model.features, model.name)):
+        if columns and wanted:
+            places = order_of(columns, wanted, owner)
+            order = places if order is None else [order[n] for n in places]
+        columns = wanted or columns
+    return tuple(columns), order
 
 
 def _numbers(given: object) -> Tensor:
@@ -219,20 +245,27 @@ def _column(given: object, names: Sequence[str]) -> int:
     raise InputError(f"a blank names the feature {quoted(given)}; the series has {quoted(list(names))}, numbered from 0")
 
 
-def _output(model: SeriesModel, names: Sequence[str], wanted: object) -> int:
-    if isinstance(wanted, str) and wanted in names:
-        return names.index(wanted)
-    if isinstance(wanted, Integral) and not isinstance(wanted, bool) and 0 <= int(wanted) < len(names):
-        return int(wanted)
-    raise TargetError(f"there is no output {quoted(wanted)}; {model.name} gives {quoted(list(names))}, numbered from 0")
-
-
 class Prediction(NamedTuple):
-    """What the module gave for a series: for every output its name, its place in the flattened tensor, and its number."""
+    """What the module gave for a series: for every output its name, its place in the flattened tensor, its number and step."""
 
     names: Sequence[str]
     places: Sequence[int]
     numbers: Sequence[float]
+    steps: Sequence[int | None]
+    total: int  # of all outputs, also of those without a name
+
+
+def _output(model: SeriesModel, found: Prediction, wanted: object) -> int:
+    names = list(found.names)
+    if isinstance(wanted, str) and wanted in names:
+        return names.index(wanted)
+    if isinstance(wanted, Integral) and not isinstance(wanted, bool) and 0 <= int(wanted) < len(names):
+        return int(wanted)
+    beyond = (
+        f"; of {found.total} outputs, these {len(names)} have names: explain others with whence.relevance(module, x, target="
+    )
+    more = f"{beyond}(step, output))" if found.total > len(names) else ""
+    raise TargetError(f"there is no output {quoted(wanted)}; {model.name} gives {quoted(names)}, numbered from 0{more}")
 
 
 def _prediction(model: SeriesModel, x: Tensor) -> tuple[Forward, Prediction]:
@@ -248,15 +281,18 @@ def _prediction(model: SeriesModel, x: Tensor) -> tuple[Forward, Prediction]:
 
 
 def _require_memory(model: SeriesModel, forward: Forward) -> None:
-    """Refuse a module with time-first layers whose outputs do not depend on the first step: it takes steps for samples."""
+    """Refuse a module with time-first layers whose last output depends on the last step alone: it takes steps for samples.
+
+    The steps before it are all changed: the first alone may be forgotten in a long series.
+    """
     (x,) = forward.inputs.tensors
     if x.shape[1] == 1 or not is_time_first(model.module):
         return
     other = x.clone()
-    other[:, 0] += 1
+    other[:, :-1] += 1
     if torch.equal(_called(forward).reshape(-1)[-1:], _called(replace(forward, inputs=read(other))).reshape(-1)[-1:]):
         raise ModelError(
-            "the module's recurrent layers have batch_first=False, and its last output does not depend on the first step: it "
+            "the module's recurrent layers have batch_first=False, and its last output depends on the last step alone: it "
             "takes the steps for samples; let its forward read (samples, steps, features)"
         )
 
@@ -313,7 +349,8 @@ def _named(model: SeriesModel, given: Tensor, forward: Forward) -> Prediction:
     flat = given.reshape(-1)
     names = _names(model, rows, columns, len(shape), is_by_step=is_by_step)
     places = places[: len(names)]
-    return Prediction(names, places, [float(flat[place]) for place in places])
+    of_step = [place // columns if is_by_step else None for place in places]
+    return Prediction(names, places, [float(flat[place]) for place in places], of_step, rows * columns)
 
 
 def _names(model: SeriesModel, rows: int, columns: int, axes: int, *, is_by_step: bool) -> Sequence[str]:
@@ -340,6 +377,11 @@ def _follows_length(forward: Forward, given: Tensor) -> bool:
         return _called(replace(forward, inputs=read(other))).shape != given.shape
     except WhenceError:  # it reads series of one length only
         return False
+
+
+def _before(result: Result) -> str:
+    """The functions at the end of the module before which relevance starts."""
+    return " and ".join(dict.fromkeys(each.operation for each in result.choices if "ends the model" in each.why)) or "its end"
 
 
 def _assembled(
@@ -386,4 +428,6 @@ def _assembled(
         model=model.name,
         choices=tuple(map(str, result.choices)),
         is_signed=method.is_signed,
+        output_step=found.steps[index],
+        before="" if outputs[output] == score else _before(result),
     )

@@ -87,6 +87,24 @@ def test_a_heatmap_of_any_size_is_drawn_with_labels_that_do_not_overlap(steps: i
     assert all(frame.x0 <= text.get_window_extent().x0 for text in axes.get_yticklabels())
 
 
+@pytest.mark.parametrize("steps", [2, 5, 8, 10])
+@pytest.mark.parametrize("scale", [1.0, 1e-4, 1e4])
+def test_numbers_are_written_into_cells_only_where_they_fit(steps: int, scale: float) -> None:
+    given = result(1, steps, 5)
+    given = replace(given, relevance=given.relevance * scale)
+    names = [f"a sensor with a long name, number {n}" for n in range(5)]
+    figures = [plot(given, inputs=given.relevance, features=names, step="hour")]
+    figures.append(plot(result(5, 1, steps, 5, target="all"), "matrix", outputs=names))
+    own = Figure(figsize=(5, 4), layout="constrained")
+    figures.append(plot(given, features=names, ax=own.subplots()))
+    for figure in figures:
+        figure.draw_without_rendering()
+        axes = heat(figure)
+        wide = axes.get_window_extent().width / steps
+        assert all(text.get_window_extent().width < wide for text in axes.texts)
+        assert axes.texts or steps > 2
+
+
 @pytest.mark.parametrize("sample", [0, 1, -1])
 def test_the_cells_are_the_relevance_of_the_sample(sample: int) -> None:
     given = result(3, 7, 4)
@@ -106,6 +124,31 @@ def test_a_long_series_keeps_the_strongest_step_of_every_column() -> None:
         group = given.relevance[0, column * size : (column + 1) * size, 1].numpy()
         assert drawn[1, column] == group[np.abs(group).argmax()]
     assert axes.get_xlim() == (-0.5, 5002.5)
+
+
+@pytest.mark.parametrize("names", [None, [f"day {n}" for n in range(365)]])
+def test_only_the_last_steps_are_drawn(names: list[str] | None) -> None:
+    given = result(1, 365, 3)
+    figure = plot(given, inputs=given.relevance, steps=names, last=7)
+    axes = heat(figure)
+    np.testing.assert_array_equal(cells(axes), given.relevance[0, -7:].T.numpy())
+    np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), given.relevance[0, -7:, 0].numpy())
+    assert axes.get_xlabel() == "step (the last 7 of 365)"
+    ticks = [label.get_text() for label in axes.get_xticklabels()]
+    assert ticks[0] == ("358" if names is None else "day 358")
+    np.testing.assert_array_equal(cells(heat(plot(given, last=500))).shape, (3, 365))
+
+
+def test_the_last_steps_of_a_matrix_and_of_memory() -> None:
+    given = result(60, 1, 60, 3, target=("all", 0))
+    axes = heat(plot(given, last=8))
+    np.testing.assert_allclose(cells(axes), given.relevance[-8:, 0, -8:].sum(-1).numpy())
+    assert axes.get_xlabel() == "input step (the last 8 of 60)"
+    classes = heat(plot(result(2, 1, 60, 3, target="all"), last=8))
+    assert cells(classes).shape == (2, 8)
+    whole, some = plot(given, "memory"), plot(given, "memory", last=8)
+    np.testing.assert_array_equal(distances(whole)[:8], distances(some)[:8])  # shares of all relevance
+    assert max(some.axes[0].get_xlim()) < 9 < max(whole.axes[0].get_xlim())
 
 
 def test_many_features_become_the_most_relevant_and_the_sum_of_the_others() -> None:
@@ -177,6 +220,22 @@ def test_a_series_explanation_brings_its_names_and_its_unit() -> None:
     assert figure.axes[0].get_title(loc="left") == f"LRP for 3 days: {explanation.score:.4g} m³/s"
 
 
+class Positive(Tagger):
+    """Two numbers above 0 after the last step."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.softplus(self.head(self.lstm(x)[0][:, -1]))
+
+
+def test_the_title_gives_the_forecast_and_says_what_was_explained() -> None:
+    model = whence.SeriesModel(Positive(), outputs=("mean", "spread"), unit="kW")
+    explanation = whence.explain_series(model, np.ones((12, 3)), output="spread")
+    forecast, score = (f"{n:.4g}".replace("-", "−") for n in (explanation.outputs["spread"], explanation.score))
+    figure = plot(explanation)
+    assert figure.axes[0].get_title(loc="left") == f"LRP for spread: {forecast} kW (explained: {score}, before softplus)"
+    assert figure.axes[-1].get_ylabel() == "relevance"  # which adds up to the score, not to the forecast
+
+
 def test_horizons_stack_features_up_to_the_score() -> None:
     model = whence.load("river-lstm")
     values = model.example_table().values
@@ -215,6 +274,28 @@ def test_a_data_frame_names_the_features() -> None:
     axes = heat(plot(result(1, 2, 2), inputs=frame, steps=frame.index))
     assert row_names(axes) == ["rain", "heat"]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["2024-01-31", "2024-02-01"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_the_columns_of_a_frame_are_drawn_by_name(library: str) -> None:
+    frames = pytest.importorskip(library)
+    model = whence.load("river-lstm")
+    values = np.array(model.example_table().values)
+    turned = frames.DataFrame({name: values[:, n] for n, name in reversed([*enumerate(model.features)])})
+    explanation = whence.explain_series(model, turned)
+    assert explanation == whence.explain_series(model, values)
+    for names in (None, ["Regen", "Wärme", "Sonne"]):
+        figure = plot(explanation, inputs=turned, features=names)
+        assert row_names(heat(figure)) == (names or list(model.features))
+        for n in range(3):
+            np.testing.assert_array_equal(figure.axes[n].lines[0].get_ydata(), values[:, n])
+    figure = plot(result(1, len(values), 3), inputs=turned, features=model.features)
+    np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), values[:, 0])
+    with pytest.raises(InputError, match=r"the columns lack \['rain'\] and have \['snow'\] besides; the relevance names"):
+        plot(explanation, inputs=frames.DataFrame({"snow": [1.0], "temperature": [1.0], "sunshine": [1.0]}))
+    plain = whence.explain_series(Last(), values)
+    assert row_names(heat(plot(plain, inputs=turned))) == list(reversed(model.features))
+    assert row_names(heat(plot(explanation, inputs=frames.DataFrame(values)))) == list(model.features)
 
 
 def test_the_matrix_shows_which_input_steps_every_output_step_used() -> None:
@@ -275,6 +356,58 @@ def test_memory_counts_from_the_step_of_the_output() -> None:
     amounts = given.relevance[0].abs().sum(-1).numpy()[4::-1]
     np.testing.assert_allclose(shares[:5], amounts.cumsum() / amounts.sum(), rtol=1e-5)
     assert axes.get_xlabel() == "steps before the output"
+
+
+def distances(figure: Figure) -> np.ndarray:
+    """The cumulative shares of all features in a plot of memory."""
+    return np.asarray(figure.axes[0].lines[-1 - sum(line.get_linestyle() == ":" for line in figure.axes[0].lines)].get_ydata())
+
+
+def test_memory_of_an_explained_step_counts_from_that_step() -> None:
+    x = torch.randn(1, 60, 3, generator=torch.Generator().manual_seed(1))
+    expected = distances(plot(whence.relevance(Tagger(), x, target=(30, 1)), "memory"))
+    explained = [whence.explain_series(Tagger(), x[0], output=f"step {step}, output 1") for step in (30, 59)]
+    assert [each.output_step for each in explained] == [30, 59]
+    np.testing.assert_allclose(distances(plot(explained[0], "memory")), expected, atol=1e-5)
+    np.testing.assert_allclose(distances(plot(explained, "memory", output=0)), expected, atol=1e-5)
+    classes = whence.relevance(Tagger(), x, target=(30, "all"))
+    np.testing.assert_allclose(distances(plot(classes, "memory", output=1)), expected, atol=1e-5)
+    assert whence.explain_series(Last(), x[0]).output_step is None
+
+
+class Ahead(Tagger):
+    """Forecasts (B, 4, 2) of two numbers at four horizons after the series."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([self.head(self.lstm(x)[0][:, -1]) * n for n in (1, 2, 3, 4)], dim=1)
+
+
+def test_horizons_come_after_the_last_step() -> None:
+    x = torch.randn(1, 9, 3, generator=torch.Generator().manual_seed(1))
+    given = whence.relevance(Ahead(), x, target=(1, 0))
+    figure = plot(given, "memory")
+    amounts = given.relevance[0].abs().sum(-1).numpy()[::-1]
+    np.testing.assert_allclose(distances(figure), amounts.cumsum() / amounts.sum(), rtol=1e-5)
+    assert figure.axes[0].get_xlabel() == "steps before the last input step"
+    assert figure.axes[0].get_title(loc="left").startswith("LRP for horizon 1, target 0")
+    every = whence.relevance(Ahead(), x, target=("all", 0))
+    np.testing.assert_allclose(distances(plot(every, "memory")), distances(figure), rtol=1e-2)  # epsilon differs by scale
+    matrix = heat(plot(every, "matrix"))
+    assert (matrix.get_xlabel(), matrix.get_ylabel(), matrix.get_title(loc="left")) == (
+        "input step", "horizon", "LRP for 4 horizons",
+    )  # fmt: skip
+    assert not matrix.lines
+    assert plot(every, "horizons").axes[0].get_xlabel() == "horizon"
+    padded = whence.relevance(Ahead(), x.repeat(2, 1, 1), target=("all", 0), lengths=[3, 9])
+    assert cells(heat(plot(padded, lengths=[3, 9]))).shape == (4, 3)
+    with pytest.raises(InputError, match="2 classes at every horizon"):
+        plot(whence.relevance(Ahead(), x, target=("all", "all")), "matrix")
+
+
+def test_as_many_horizons_as_steps_are_taken_for_the_steps() -> None:
+    x = torch.randn(1, 4, 3, generator=torch.Generator().manual_seed(1))
+    given = whence.relevance(Ahead(), x, target=("all", 0))
+    assert heat(plot(given)).get_ylabel() == "output step"
 
 
 def test_packed_sequences_are_drawn_without_padding() -> None:
@@ -380,6 +513,42 @@ def test_names_are_shown_as_they_are_never_as_formulas(kind: str) -> None:
     assert risky and not any(each.get_parse_math() or each.get_usetex() for each in risky)  # pyright: ignore[reportAttributeAccessIssue]
 
 
+LONG = "catchment_of_the_upper_river_temperature_daily"
+ALIKE = [
+    f"{LONG}_mean",
+    f"{LONG}_maximum",
+    f"{LONG}_maximum_2m",
+    "short",
+    *(f"{LONG}_{n}_at_the_northern_gauge" for n in range(3)),
+]
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "horizons", "memory", "matrix"])
+def test_long_names_stay_different(kind: str) -> None:
+    """Cut in the middle, and where that is not enough, from the letter in which they differ on."""
+    given = result(len(ALIKE), 1, 12, len(ALIKE), target="all")
+    output = 0 if kind in ("heatmap", "memory") else None
+    figure = plot(given, kind, inputs=given.relevance[0], features=ALIKE, outputs=ALIKE, output=output)
+    figure.draw_without_rendering()
+    axes = next((each for each in figure.axes if each.images), figure.axes[0])
+    legend = axes.get_legend()
+    names = row_names(axes) if legend is None else [text.get_text() for text in legend.get_texts()]
+    assert len(set(names)) == len(names) >= len(ALIKE)
+    assert all(len(name.split(" (")[0]) <= 28 for name in names)
+    if kind == "heatmap":
+        assert {each.get_ylabel() for each in figure.axes[:5]} <= set(names)  # the same in both panels
+    if kind == "horizons":
+        ticks = [label.get_text() for label in axes.get_xticklabels()]
+        assert len(set(ticks)) == len(ticks)
+
+
+def test_of_a_single_step_the_name_is_cut_and_never_the_value() -> None:
+    given = result(1, 1, len(ALIKE))
+    values = torch.full((1, 1, len(ALIKE)), -1234.0)
+    names = row_names(heat(plot(given, inputs=values, features=ALIKE)))
+    assert len(set(names)) == len(names) and all(name.endswith(" = −1.23e+03") for name in names)
+
+
 def test_a_users_style_is_followed_and_nothing_global_changes() -> None:
     code = """
 import sys, torch, whence
@@ -441,6 +610,12 @@ BAD = [
     (lambda given: plot(given, inputs=["a"]), "inputs hold a list that is more than numbers"),
     (lambda given: plot(given, limit=-1.0), "limit is -1.0; give the relevance with full colour"),
     (lambda given: plot(given, most=1), "most is 1; give the number of rows to draw, at least 2"),
+    (lambda given: plot(given, last=0), "last is 0; give the number of last steps to draw, at least 1"),
+    (lambda given: plot(given, "horizons", last=2), "last= is for steps that are drawn, and kind='horizons' sums over all"),
+    (
+        lambda given: plot(replace(given, relevance={"a": given.relevance, "b": given.relevance[:, 1:]}), last=2),
+        "last= needs inputs of the same steps; choose one with part=",
+    ),
     (lambda given: plot(given.relevance), "a Tensor cannot be drawn; give a Result"),
     (lambda given: plot([]), "an empty list cannot be drawn"),
     (lambda given: plot(given, lengths="long"), "lengths is 'long'; give one whole number per sample"),

@@ -107,6 +107,7 @@ def test_words_fit_into_axes_of_the_user() -> None:
 BAD = [
     ("heatmap", {}, "kind='heatmap' draws series of numbers; for texts, the kinds are words, bars, top"),
     ("bars", {"inputs": torch.ones(2)}, "inputs= is for series of numbers; leave it out for texts"),
+    ("bars", {"last": 3}, "last= is for series of numbers; leave it out for texts"),
 ]
 
 

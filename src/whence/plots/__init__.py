@@ -28,6 +28,7 @@ def plot(
     step: str = "step",
     limit: float | None = None,
     most: int = 20,
+    last: int | None = None,
     title: str | None = None,
     ax: "Axes | Figure | SubFigure | None" = None,
 ) -> "Figure":
@@ -47,6 +48,7 @@ def plot(
     or a dictionary of lists. `sample`: which of a batch. `lengths`: as given to `relevance`; padding is not drawn. `part`: one
     of several inputs. `output`: one of several outputs. `batch_first=False`: samples are in the second axis, if that is not
     clear from the shape. `limit`: the relevance with full colour. `most`: rows to draw; other features are summed up.
+    `last`: only that many of the last steps are drawn.
     `ax`: axes, a figure or a subfigure of your own to draw in.
 
         result = whence.relevance(model, inputs)
@@ -59,4 +61,4 @@ def plot(
     from whence.plots.settings import Settings
 
     asked = Asked(inputs, features, steps, outputs, sample, lengths, part, batch_first, unit, step)
-    return drawn(explained, kind, asked, Settings(ax, title, output, limit, most))
+    return drawn(explained, kind, asked, Settings(ax, title, output, limit, most, last))

@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from whence.errors import InputError
 from whence.plots.series import Numbers
-from whence.plots.thinning import COLUMNS, short, tick_places
+from whence.plots.thinning import COLUMNS, distinct, short, tick_places
 from whence.render.colour import AGAINST, FOR, WHITE, hexadecimal
 
 SMALL = 9
@@ -125,15 +125,14 @@ def mark_steps(axes: Axes, names: Sequence[str], count: int, *, axis: Axis | Non
         axis.set_major_locator(MaxNLocator(min(room, 10), integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
         axis.set_tick_params(labelsize=SMALL)
         return
-    shown = [short(name) for name in names[:count]]
+    shown = distinct(names[:count])
     places = tick_places(shown if is_wide else ["x"] * count, inches * (11 if is_wide else 16))
     axis.set_ticks(places, [shown[n] for n in places], fontsize=SMALL, **letters(*shown))
 
 
 def mark_names(axis: Axis, names: Sequence[str]) -> None:
-    """A tick with its name for every row or column."""
-    shown = [short(name, 32) for name in names]
-    axis.set_ticks(range(len(shown)), shown, fontsize=SMALL, **letters(*shown))
+    """A tick with its name, which has been cut, for every row or column."""
+    axis.set_ticks(range(len(names)), names, fontsize=SMALL, **letters(*names))
     axis.set_tick_params(length=0)
 
 

@@ -51,7 +51,10 @@ def _of_numbers(given: Any, kind: str | None, asked: Asked, settings: Settings) 
     if kind in TEXTS:
         raise InputError(f"kind={kind!r} draws explanations of texts; for numbers, the kinds are {', '.join(NUMBERS)}")
     series = series_of(given, asked)
-    return NUMBERS[kind or _fitting(series, settings, is_list=not isinstance(given, Result))](series, settings)
+    kind = kind or _fitting(series, settings, is_list=not isinstance(given, Result))
+    if settings.last is not None and kind == "horizons":
+        raise InputError("last= is for steps that are drawn, and kind='horizons' sums over all of them; leave it out")
+    return NUMBERS[kind](series, settings)
 
 
 def _fitting(series: Series, settings: Settings, *, is_list: bool) -> str:
@@ -63,6 +66,8 @@ def _fitting(series: Series, settings: Settings, *, is_list: bool) -> str:
 def _of_texts(given: Sequence[Explanation], kind: str | None, asked: Asked, settings: Settings) -> Figure:
     if kind in NUMBERS:
         raise InputError(f"kind={kind!r} draws series of numbers; for texts, the kinds are {', '.join(TEXTS)}")
+    if settings.last is not None:
+        raise InputError("last= is for series of numbers; leave it out for texts")
     for each in fields(Asked):
         value = getattr(asked, each.name)
         if value is not each.default and not (isinstance(value, (str, int)) and value == each.default):

@@ -57,8 +57,8 @@ def feature_names(given: object, parts: Sequence[str]) -> dict[str, tuple[str, .
     return {key: tuple(map(str, names)) for key, names in named.items()}
 
 
-def output_names(target: Any, lead: tuple[int, ...], given: object, sample: int) -> tuple[str, ...]:
-    """A name for every explained output; `given` names the model's outputs or classes."""
+def output_names(target: Any, lead: tuple[int, ...], given: object, sample: int, *, row: str = "step") -> tuple[str, ...]:
+    """A name for every explained output; `given` names the model's outputs or classes, and `row` says what a row of them is."""
     classes = None if given is None else [str(each) for each in listed(given, "outputs")]
 
     def named(number: object) -> str:
@@ -74,7 +74,7 @@ def output_names(target: Any, lead: tuple[int, ...], given: object, sample: int)
         step, one = cast(tuple[object, object], target)
         steps = list(range(lead[0])) if step == "all" else [step]
         ones = list(range(lead[-1])) if one == "all" else [one]
-        return tuple(f"step {s}, {named(k)}" for s in steps for k in ones)
+        return tuple(f"{row} {s}, {named(k)}" for s in steps for k in ones)
     if isinstance(target, str) and target == "all":
         return tuple(named(k) for k in range(lead[0]))
     if isinstance(target, Tensor):

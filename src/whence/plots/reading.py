@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from whence._series import SeriesExplanation
+from whence._series import SeriesExplanation, numbered, told
+from whence.data.frames import columns_of, order_of
 from whence.errors import InputError
 from whence.methods.registry import METHODS, method_class
 from whence.plots.names import feature_names, listed, output_names, step_names
@@ -37,9 +38,6 @@ class Asked:
 
 def series_of(explained: object, asked: Asked) -> Series:
     """A result, an explanation of a series, or several of one series, as what is drawn."""
-    columns = getattr(asked.inputs, "columns", None)  # of a data frame
-    if columns is not None and asked.features is None:
-        asked = replace(asked, features=columns)
     if isinstance(explained, Result):
         found = _of_result(explained, asked)
     else:
@@ -78,22 +76,32 @@ def _of_explanations(given: Sequence[SeriesExplanation], asked: Asked) -> Series
         found = ", ".join(f"{steps} steps of {len(names)} features" for steps, names in dict.fromkeys(shapes))
         raise InputError(f"the explanations are of different series ({found}); give those of one series, one for each output")
     relevance = np.array([each.relevance for each in given], dtype=np.float64)
-    names = feature_names(asked.features, [""]).get("", first.features)
+    names = feature_names(asked.features, [""]).get("", _names_of(first, asked.inputs))
     outputs = [each.output for each in given] if asked.outputs is None else listed(asked.outputs, "outputs")
     if len(outputs) != len(given):
         raise InputError(f"outputs has {len(outputs)} names for {len(given)} explanations")
-    values = None if asked.inputs is None else _array(asked.inputs)
+    unit = first.unit if asked.unit is None else asked.unit
+    known = first.features if set(first.features) == set(columns_of(asked.inputs)) else names
+    values = None if asked.inputs is None else _array(asked.inputs, known)
     return Series(
         parts=(_part("", relevance, names, values),),
         outputs=tuple(map(str, outputs)),
         scores=np.array([each.score for each in given]),
+        amounts=tuple(told(each, unit).replace("-", "−") for each in given),
         absorbed=np.array([sum(each.absorbed.values()) for each in given]) if all(each.absorbed for each in given) else None,
         method=_label(str(first.method.get("name"))),
         steps=step_names(asked.steps, relevance.shape[1]),
         step=asked.step,
-        unit=first.unit if asked.unit is None else asked.unit,
+        unit="" if any(each.before for each in given) else unit,  # relevance is not in the unit of what such a function gives
         is_signed=first.is_signed,
+        ends=tuple(relevance.shape[1] - 1 if each.output_step is None else each.output_step for each in given),
     )
+
+
+def _names_of(explanation: SeriesExplanation, inputs: object) -> tuple[str, ...]:
+    """The names of the features: the explanation's, or those of a frame if the explanation only numbers them."""
+    found = explanation.features
+    return columns_of(inputs) or found if found == numbered(len(found)) else found
 
 
 def _label(name: str) -> str:
@@ -120,16 +128,23 @@ def _of_result(result: Result, asked: Asked) -> Series:
     layout = _Layout(tuple(result.score.shape[:axes]), samples, sample, length, asked.batch_first)
     parts = _parts(tensors, layout, asked)
     longest = max((part.length for part in parts if part.has_steps), default=1)
+    rows = _rows(result, layout)
+    are_horizons = rows is not None and not any(_has_steps(each, rows, layout) for each in tensors.values())
+    places = _output_steps(target, layout.lead, rows or longest)
     absorbed = sum((_amount(amount, layout) for amount in result.absorbed.values()), start=np.zeros(math.prod(layout.lead)))
+    scores = _amount(result.score, layout)
     series = Series(
         parts=parts,
-        outputs=output_names(target, layout.lead, asked.outputs, sample),
-        scores=_amount(result.score, layout),
+        outputs=output_names(target, layout.lead, asked.outputs, sample, row="horizon" if are_horizons else "step"),
+        scores=scores,
+        amounts=tuple(f"{score:.4g}{f' {asked.unit}' if asked.unit else ''}".replace("-", "−") for score in scores),
         absorbed=None if result.explained is None else absorbed,
         method=str(getattr(result.method, "label", type(result.method).__name__)),
         sample="" if samples in (None, 1) else f"sample {sample} of {samples}",
         steps=step_names(asked.steps, longest),
-        output_steps=_output_steps(target, layout.lead, longest),
+        output_steps=places,
+        are_horizons=are_horizons,
+        ends=() if are_horizons else _ends(target, layout.lead, rows or longest),
         step=asked.step,
         unit=asked.unit or "",
         is_signed=bool(getattr(result.method, "is_signed", True)),
@@ -150,19 +165,45 @@ def _amount(amount: Tensor, layout: _Layout) -> Numbers:
     return (numbers if layout.samples is None else numbers[..., layout.sample]).reshape(-1)
 
 
-def _output_steps(target: object, lead: tuple[int, ...], length: int) -> tuple[int, ...]:
-    """The step of every output, if they belong to different ones, or of the only output."""
+def _rows(result: Result, layout: _Layout) -> int | None:
+    """How many rows of outputs the model gives for a sample, if the target names one and their number is known."""
+    target: object = result.target
+    if not isinstance(target, tuple):
+        return None
+    if cast(tuple[object, ...], target)[0] == "all":
+        return layout.lead[0]
+    if result.output is None:
+        return None
+    return result.output.numel() // result.output.shape[-1] // (layout.samples or 1)
+
+
+def _has_steps(relevance: Tensor, count: int, layout: _Layout) -> bool:
+    """Whether an input has so many steps, with padding."""
+    sizes = list(relevance.shape[len(layout.lead) :])
+    if layout.samples in sizes:
+        sizes.remove(layout.samples)
+    return sizes[:1] == [count]
+
+
+def _output_steps(target: object, lead: tuple[int, ...], rows: int) -> tuple[int, ...]:
+    """The row of every output: its step or horizon, if they belong to different ones, or of the only output."""
     if not isinstance(target, tuple):
         return ()
     step, one = cast(tuple[Any, Any], target)
     if step != "all":
-        return () if one == "all" else (int(step) % length,)
+        return () if one == "all" else (int(step) % rows,)
     return tuple(step for step in range(lead[0]) for _ in range(lead[1] if len(lead) > 1 else 1))
+
+
+def _ends(target: object, lead: tuple[int, ...], rows: int) -> tuple[int, ...]:
+    """The step of every output, also if all are of one step."""
+    step = cast(tuple[Any, Any], target)[0] if isinstance(target, tuple) else "all"
+    return _output_steps(cast(object, target), lead, rows) if step == "all" else (int(step) % rows,) * math.prod(lead)
 
 
 def _without_padding(series: Series, length: int | None) -> Series:
     """Without the outputs at steps that the sample does not have."""
-    if length is None or not series.output_steps or max(series.output_steps) < length:
+    if length is None or series.are_horizons or not series.output_steps or max(series.output_steps) < length:
         return series
     return series.only([n for n, step in enumerate(series.output_steps) if step < length])
 
@@ -228,8 +269,9 @@ def _length(given: object, told: list[int] | None, sample: int, samples: int | N
 def _parts(tensors: Mapping[str, Tensor], layout: _Layout, asked: Asked) -> tuple[Part, ...]:
     """The inputs, each (K, T, F) without padding."""
     picked = {name: _picked(tensor, layout) for name, tensor in tensors.items()}
-    named = feature_names(asked.features, list(picked))
-    values = _values(asked.inputs, tensors, layout)
+    features = (columns_of(asked.inputs) or None) if asked.features is None else asked.features
+    named = feature_names(features, list(picked))
+    values = _values(asked.inputs, tensors, layout, named)
     has_features = any(each.ndim > 2 for each in picked.values())
     found: list[Part] = []
     for name, each in picked.items():
@@ -290,7 +332,9 @@ def _batch_axis(shape: tuple[int, ...], layout: _Layout) -> int | None:
     return next((axis for axis in order if axis < len(shape) and shape[axis] == layout.samples), None)
 
 
-def _values(given: object, tensors: Mapping[str, Tensor], layout: _Layout) -> dict[str, Numbers]:
+def _values(
+    given: object, tensors: Mapping[str, Tensor], layout: _Layout, named: Mapping[str, Sequence[str]]
+) -> dict[str, Numbers]:
     """What the model read, by input: in the form that was explained, or that of one sample."""
     if given is None:
         return {}
@@ -305,7 +349,8 @@ def _values(given: object, tensors: Mapping[str, Tensor], layout: _Layout) -> di
         each = dict(zip(tensors, items, strict=True))
     else:
         each = dict.fromkeys(tensors, given)
-    return {name: _sample_values(_array(value), tensors[name], layout) for name, value in each.items() if value is not None}
+    arrays = {name: _array(value, named.get(name, ())) for name, value in each.items() if value is not None}
+    return {name: _sample_values(values, tensors[name], layout) for name, values in arrays.items()}
 
 
 def _sample_values(values: Numbers, relevance: Tensor, layout: _Layout) -> Numbers:
@@ -319,8 +364,12 @@ def _sample_values(values: Numbers, relevance: Tensor, layout: _Layout) -> Numbe
     return np.take(values, layout.sample, axis=axis) if axis is not None and values.ndim == len(whole) else values
 
 
-def _array(given: object) -> Numbers:
+def _array(given: object, names: Sequence[str]) -> Numbers:
+    """Numbers as an array; the columns of a frame in the order of the features."""
+    columns = columns_of(given)
+    order = order_of(columns, names, "the relevance") if columns and names else None
     try:
-        return np.asarray(given.detach().cpu().double() if isinstance(given, Tensor) else given, dtype=np.float64)
+        found = np.asarray(given.detach().cpu().double() if isinstance(given, Tensor) else given, dtype=np.float64)
+        return found if order is None else found[:, order]
     except (TypeError, ValueError):
         raise InputError(f"inputs hold a {type(given).__name__} that is more than numbers; give rows of numbers") from None

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from whence.errors import InputError
+
 Numbers = NDArray[np.float64]
 
 
@@ -25,6 +27,13 @@ class Part:
         """How many steps it has."""
         return self.relevance.shape[1]
 
+    def last(self, count: int) -> "Part":
+        """The same with the last steps alone."""
+        if not self.has_steps:
+            return self
+        values = None if self.values is None else self.values[-count:]
+        return replace(self, relevance=self.relevance[:, -count:], values=values)
+
     @property
     def full_names(self) -> tuple[str, ...]:
         """The names of the features, with that of the input."""
@@ -38,12 +47,16 @@ class Series:
     parts: tuple[Part, ...]
     outputs: tuple[str, ...]  # (K,)
     scores: Numbers  # (K,)
+    amounts: tuple[str, ...]  # (K,), the outputs as they are written
     absorbed: Numbers | None  # (K,), if the method knows
     method: str
     sample: str = ""  # which of a batch
     steps: tuple[str, ...] = ()  # (T,), or none if they are only numbered
-    output_steps: tuple[int, ...] = ()  # the step of every output, for a model that gives outputs for every step
+    output_steps: tuple[int, ...] = ()  # the step, or the horizon, of every output, for a model that gives a row for each
+    are_horizons: bool = False  # whether these rows lie ahead of the series, and not at its steps
+    ends: tuple[int, ...] = ()  # (K,), the input step that every output belongs to; none: all come after the last
     step: str = "step"  # what a step is called
+    left_out: int = 0  # steps before the first that is drawn
     unit: str = ""
     is_signed: bool = True
 
@@ -55,8 +68,29 @@ class Series:
             parts=tuple(replace(part, relevance=part.relevance[kept]) for part in self.parts),
             outputs=tuple(self.outputs[n] for n in kept),
             scores=self.scores[kept],
+            amounts=tuple(self.amounts[n] for n in kept),
             absorbed=None if self.absorbed is None else self.absorbed[kept],
             output_steps=tuple(self.output_steps[n] for n in kept) if self.output_steps else (),
+            ends=tuple(self.ends[n] for n in kept) if self.ends else (),
+        )
+
+    def last(self, count: int | None) -> "Series":
+        """The same with the last steps alone, which keep their names or numbers; of outputs at every step, the last too."""
+        lengths = {part.length for part in self.sequences}
+        longest = max(lengths, default=0)
+        if count is None or count >= longest:
+            return self
+        if len(lengths) > 1:
+            raise InputError("last= needs inputs of the same steps; choose one with part=")
+        start = longest - count
+        kept = [n for n, step in enumerate(self.output_steps) if step >= start]
+        is_by_step = len(set(self.output_steps)) == longest and not self.are_horizons
+        shown = self.only(kept) if is_by_step else self
+        return replace(
+            shown,
+            parts=tuple(part.last(count) for part in shown.parts),
+            steps=self.steps[start:] or tuple(map(str, range(start, longest))),
+            left_out=start,
         )
 
     @property
@@ -70,15 +104,15 @@ class Series:
         return len(self.outputs) // len(set(self.output_steps)) if self.output_steps else 1
 
     @property
+    def row(self) -> str:
+        """What one of the rows of outputs is called."""
+        return "horizon" if self.are_horizons else f"output {self.step}"
+
+    @property
     def shapes(self) -> str:
         """The shapes of the relevance, for messages."""
         found = [f"({', '.join(map(str, part.relevance.shape))})" for part in self.parts]
         return f"(outputs, steps, features) = {' and '.join(found)}"
-
-    @property
-    def in_unit(self) -> str:
-        """The unit, to be appended to a number."""
-        return f" {self.unit}" if self.unit else ""
 
     @property
     def per_unit(self) -> str:

@@ -18,10 +18,13 @@ class Settings:
     output: int | str | None = None
     limit: float | None = None
     most: int = 20
+    last: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.most, int) or isinstance(self.most, bool) or self.most < 2:
             raise InputError(f"most is {self.most!r}; give the number of rows to draw, at least 2")
+        if self.last is not None and (not isinstance(self.last, int) or isinstance(self.last, bool) or self.last < 1):
+            raise InputError(f"last is {self.last!r}; give the number of last steps to draw, at least 1")
 
     def one_output(self, series: Series) -> Series:
         """The series with the one output that the caller chose, or the only one there is."""
@@ -53,8 +56,9 @@ class Settings:
         if classes == 1:
             return series
         if not isinstance(self.output, (int, np.integer)) or not 0 <= self.output < classes:
+            row = "horizon" if series.are_horizons else "step"
             raise InputError(
-                f"output is {self.output!r}; the result explains {classes} classes at every step: choose one with "
+                f"output is {self.output!r}; the result explains {classes} classes at every {row}: choose one with "
                 f"output=0 … {classes - 1}"
             )
         return series.only(range(int(self.output), len(series.outputs), classes))
@@ -78,9 +82,8 @@ class Settings:
         if self.title is not None:
             return self.title
         if len(series.outputs) == 1:
-            score = f": {series.scores[0]:.4g}{series.in_unit}".replace("-", "−")
-            what = f"{short(series.outputs[0], 40)}{score}"
+            what = f"{short(series.outputs[0], 40)}: {series.amounts[0]}"
         else:
-            kind = f"output {series.step}s" if series.output_steps else "outputs"
+            kind = f"{series.row}s" if series.output_steps else "outputs"
             what = f"{len(series.outputs)} {kind}"
         return ", ".join(filter(None, [f"{series.method} for {what}", series.sample]))

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from whence.plots import canvas
 from whence.plots.series import Numbers, Part, Series
 from whence.plots.settings import Settings
-from whence.plots.thinning import Rows, most_relevant, short
+from whence.plots.thinning import Rows, most_relevant
 from whence.render.colour import SERIES
 
 ABSORBED = "#cccccc"
@@ -38,8 +38,9 @@ def horizons(series: Series, asked: Settings) -> Figure:
         entries.append(("score", axes.plot(np.arange(count), series.scores, form, color=ink, markersize=5)[0]))
     axes.axhline(0, color=canvas.mpl.rcParams["axes.edgecolor"], linewidth=0.8)
     axes.set_xlim(-0.6, count - 0.4)
-    canvas.mark_steps(axes, series.steps if series.output_steps else series.outputs, count)
-    canvas.label(axes, x=f"output {series.step}" if series.output_steps else "output", y=f"relevance{series.per_unit}")
+    names = () if series.are_horizons else series.steps if series.output_steps else series.outputs
+    canvas.mark_steps(axes, names, count)
+    canvas.label(axes, x=series.row if series.output_steps else "output", y=f"relevance{series.per_unit}")
     axes.spines[["top", "right"]].set_visible(False)
     _list(axes, entries)
     canvas.entitle(axes, asked.title_of(series))
@@ -81,7 +82,7 @@ def _list(axes: Axes, entries: Sequence[Entry]) -> None:
     legend = axes.legend(drawn, [" "] * len(drawn), **place)
     for text, (name, _) in zip(legend.get_texts(), entries, strict=True):
         text.set(**canvas.letters(name))
-        text.set_text(short(name, 32))
+        text.set_text(name)
 
 
 class Memory(NamedTuple):
@@ -91,13 +92,13 @@ class Memory(NamedTuple):
     has_later: bool  # whether steps after the output have some too; they are counted by their distance
 
 
-def memory_of(part: Part, output_steps: tuple[int, ...]) -> Memory:
+def memory_of(part: Part, ends: tuple[int, ...]) -> Memory:
     """Σ |relevance| by distance, over all outputs; an output without a step of its own comes after the last step."""
     places = np.arange(part.length)
     found = np.zeros((part.length, part.relevance.shape[-1]))
     has_later = False
     for n, relevance in enumerate(np.abs(part.relevance)):
-        now = output_steps[n] if output_steps else part.length - 1
+        now = ends[n] if ends else part.length - 1
         np.add.at(found, np.abs(places - now).clip(max=part.length - 1), relevance)
         has_later |= bool(relevance[places > now].any())
     return Memory(found, has_later)
@@ -112,7 +113,7 @@ def memory(series: Series, asked: Settings) -> Figure:
     """The cumulative share of the absolute relevance, from the output's step back in time, of all features and of each."""
     series = asked.one_class(series) if series.output_steps else asked.one_output(series)
     part = asked.one_sequence(series)
-    found = memory_of(part, series.output_steps)
+    found = memory_of(part, series.ends)
     total = found.amounts.sum()
     shares = found.amounts.sum(1).cumsum() / total if total else np.zeros(len(found.amounts))
     (axes,) = canvas.panels(asked.ax, size=(7.2, 3.8))
@@ -121,21 +122,23 @@ def memory(series: Series, asked: Settings) -> Figure:
     for n, name in enumerate(rows.names if len(rows.names) > 1 and total else ()):
         own = rows.relevance[:, n]
         (line,) = axes.plot(distances, own.cumsum() / (own.sum() or 1), color=COLOURS[n], linewidth=1.1)
-        entries.append((f"{short(name)} ({percent(own.sum() / total)})", line))
+        entries.append((f"{name} ({percent(own.sum() / total)})", line))
     marker = "o" if len(shares) == 1 else None
     entries += [("all", axes.plot(distances, shares, color=canvas.mpl.rcParams["text.color"], linewidth=2.2, marker=marker)[0])]
     far = max(reached(shares, 0.999) if total else len(shares) - 1, 1)
+    far = far if asked.last is None else max(1, min(asked.last, len(shares)) - 1)
     axes.set_xlim(far * 1.08 + 0.5, -0.5 - 0.01 * far)  # the present on the right, as in the other plots
     axes.set_ylim(0, 1.04)
     _mark_shares(axes, shares, series.step)
     axes.xaxis.set_major_locator(canvas.MaxNLocator(8, integer=True))
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"], fontsize=canvas.SMALL, **canvas.PLAIN)
     axes.grid(axis="y", linewidth=0.6, alpha=0.5)
-    where = "from the output, before or after" if found.has_later else "before the output"
+    now = f"last input {series.step}" if series.are_horizons else "output"
+    where = f"from the {now}, before or after" if found.has_later else f"before the {now}"
     canvas.label(
         axes,
         x=f"{series.step}s {where}",
-        y="share of the absolute relevance\nfrom there to the output" if total else "all relevance is 0",
+        y=f"share of the absolute relevance\nfrom there to the {now}" if total else "all relevance is 0",
     )
     axes.spines[["top", "right"]].set_visible(False)
     _list(axes, entries)
@@ -148,7 +151,8 @@ def _mark_shares(axes: Axes, shares: Numbers, step: str) -> None:
     places: dict[int, list[str]] = {}
     for share in MARKS if shares.any() else ():
         places.setdefault(reached(shares, share), []).append(percent(share))
-    for n, (place, marks) in enumerate(places.items()):
+    seen = {place: marks for place, marks in places.items() if place <= axes.get_xlim()[0]}
+    for n, (place, marks) in enumerate(seen.items()):
         axes.plot([place, place], [0, shares[place]], linestyle=":", color=canvas.mpl.rcParams["text.color"], linewidth=1)
         text = f"{' and '.join(marks)}: {place} {step}{'s' if place != 1 else ''}"
         is_far = place > 0.75 * axes.get_xlim()[0]  # near the left edge: write right of the line

@@ -15,7 +15,7 @@ from whence.explanation import Explanation
 from whence.plots import canvas
 from whence.plots.heatmaps import draw_signed_bars
 from whence.plots.settings import Settings
-from whence.plots.thinning import short
+from whence.plots.thinning import distinct, short
 from whence.render.colour import Shade, hexadecimal, one_line, shades
 from whence.render.labels import method_label, unsigned_note
 
@@ -134,7 +134,7 @@ def bars(explanations: Sequence[Explanation], asked: Settings) -> Figure:
     left = len(explanation.tokens) - len(chosen)
     if left:
         title += f"\nthe {len(chosen)} words with the most relevance; {left} others are left out"
-    tokens = [explanation.tokens[n] for n in chosen]
+    tokens = distinct([_seen(explanation.tokens[n]) for n in chosen])
     return _drawn_bars(tokens, [explanation.relevance[n] for n in chosen], title, explanation.is_signed, asked)
 
 
@@ -155,15 +155,20 @@ def top(explanations: Sequence[Explanation], asked: Settings) -> Figure:
     targets = list(dict.fromkeys(each.question for each in explanations))
     target = short(targets[0], 60) if len(targets) == 1 else "each text's target"
     title = f"{method_label(explanations[0])} for {target},\nsummed over {len(explanations):,} texts"
-    names = [f"{short(word, 20)} ×{counts[word]}" for word in chosen]
+    names = [f"{name} ×{counts[word]}" for name, word in zip(distinct(list(map(_seen, chosen)), 20), chosen, strict=True)]
     is_signed = explanations[0].is_signed
     return _drawn_bars(names, [sums[word] for word in chosen], title if asked.title is None else asked.title, is_signed, asked)
+
+
+def _seen(token: str) -> str:
+    """A token that can be seen: one of blanks alone in quotes."""
+    return token if token.strip() else repr(token)
 
 
 def _drawn_bars(names: Sequence[str], amounts: Sequence[float], title: str, is_signed: bool, asked: Settings) -> Figure:
     (axes,) = canvas.panels(asked.ax, size=(6.4, 1.2 + 0.24 * len(names)))
     draw_signed_bars(axes, amounts, is_signed=is_signed)
-    canvas.mark_names(axes.yaxis, [name if name.strip() else repr(name) for name in names])
+    canvas.mark_names(axes.yaxis, names)
     canvas.label(axes, x="relevance: against ← 0 → for" if is_signed else "relevance (without a sign)")
     canvas.entitle(axes, title)
     return canvas.root(axes)
