@@ -123,6 +123,8 @@ def installed(python: str, what: str, folder: Path) -> Environment:
     """An empty environment with a package in it."""
     subprocess.run([python, "-m", "venv", str(folder)], check=True)
     (folder / "home").mkdir()
+    (folder / "home" / "x.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
+    (folder / "home" / "x.onnx").write_bytes(b"")
     (folder / "home" / "reviews.csv").write_text("text\na fine film\na dull one\n", encoding="utf-8")
     environment = Environment(folder, folder / "home")
     done = environment.run(("pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), what), seconds=1200)

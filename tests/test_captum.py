@@ -273,6 +273,15 @@ class TestDelta:
         delta = lrp.compute_convergence_delta((ids, features + 1), (0, 0), (IDS, FEATURES), target=1)
         assert_close(delta, torch.full((3,), 2.0, dtype=torch.float64))
 
+    @pytest.mark.parametrize("count", [1, 2])
+    def test_relevance_of_another_batch_is_refused(self, count: int) -> None:
+        lrp = LRP(series())
+        found = lrp.attribute(X[:count], target=1)
+        with pytest.raises(
+            InputError, match=rf"attributions are of shape \({count}, .*, and end_point has 3 samples; give what"
+        ):
+            lrp.compute_convergence_delta(found, None, X, target=1)
+
     def test_there_is_no_asynchronous_variant(self) -> None:
         with pytest.raises(NotImplementedError, match="attribute_future is not implemented for LRP; use attribute"):
             LRP(series()).attribute_future()

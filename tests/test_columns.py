@@ -18,7 +18,9 @@ import torch
 from torch import Tensor, nn
 
 import whence
+from whence.errors import InputError
 from whence.explanations import Explanations
+from whence.models.labels import class_of_label, labels_read
 from whence.models.pipeline import Pipeline
 from whence.text.tokenizer import TreebankTokenizer
 from whence.text.vocabulary import Vocabulary
@@ -89,10 +91,32 @@ def test_an_index_of_several_levels_is_kept(pipeline: Pipeline) -> None:
     assert list(more.to_pandas().index) == list(range(7))  # of other rows it says nothing
 
 
+def test_deleted_tokens_are_counted_over_all_texts(pipeline: Pipeline) -> None:
+    found = whence.explain(pipeline, ["good film", None, "bad film"], deleted=[[0], [7], [1]])
+    assert [each.deleted for each in found] == [(0,), (), (1,)] and found[1].error
+    for deleted, says in (
+        ([[0], [1]], "deleted has 2 lists for 3 texts"),
+        ([[0], [], [9]], r"deleted\[2\] holds 9; text 3 has the tokens 0 to 1"),
+        ([[0], [-1], []], r"deleted\[1\] holds -1; give the numbers of tokens, from 0 on"),
+        ([[0], "x", []], r"deleted\[1\] is a str; give a list of token numbers"),
+    ):
+        with pytest.raises(InputError, match=says):
+            whence.explain(pipeline, ["good film", None, "bad film"], deleted=cast(Any, deleted))
+
+
+@pytest.mark.parametrize("text", ["", " \n", "lone \ud800", "bad \udcff film"])
+def test_a_text_alone_and_in_a_list_have_one_rule(text: str, pipeline: Pipeline) -> None:
+    with pytest.raises(InputError) as caught:
+        whence.explain(pipeline, text)
+    assert whence.explain(pipeline, [text, "good"])[0].error == str(caught.value)
+
+
 def test_what_is_no_character_does_not_spoil_a_table(pipeline: Pipeline, tmp_path: Path) -> None:
     found = whence.explain(pipeline, ["good\ud800film", "ok"], labels=["\ud800", None])
     assert found.to_pandas()["label"][0] == "?" and found.to_arrow()["text"].to_pylist() == ["good?film", "ok"]
     found.save(tmp_path / "a.parquet")
+    found.save(tmp_path / "a.jsonl")
+    assert pl.read_ndjson(tmp_path / "a.jsonl")["text"].to_list() == ["good?film", "ok"]
     odd = pa.array([b"caf\xe9", b"good"]).view(pa.string())
     assert [each.error for each in whence.explain(pipeline, odd)] == ["b'caf\\xe9' is not a text but a bytes", ""]
 
@@ -110,10 +134,26 @@ def test_labels_are_names_or_numbers(pipeline: Pipeline) -> None:
     assert [each.label for each in written] == [pipeline.classes[1], "positive", None]
     assert [each.label for each in whence.explain(pipeline, TEXTS, labels=[True, 2.0, "2.5"])] == ["negative", "neutral", "2.5"]
     assert whence.explain(pipeline, "good", labels=["neutral"]).label == "neutral"
+    assert class_of_label(("positive",), 0) is None and class_of_label(("positive",), "Positive ") == 0  # for every command
     with pytest.raises(whence.InputError, match="texts and labels have different indexes"):
         whence.explain(pipeline, pd.Series(TEXTS), labels=pd.Series(labels, index=[2, 1, 0]))
     with pytest.raises(whence.InputError, match="there are 2 labels for 3 texts"):
         whence.explain(pipeline, TEXTS, labels=["a", "b"])
+
+
+def test_how_labels_were_read_is_said_where_it_may_surprise(pipeline: Pipeline) -> None:
+    found = whence.explain(pipeline, TEXTS, labels=[1, 0, None])
+    assert found.note == "labels are numbers: 0 is 'very negative', 1 is 'negative'"
+    for each in (found, found[:2], found.by_word(), found.where(lambda each: True)):
+        assert found.note in repr(each) and "labels are numbers: 0 is" in str(each._repr_html_())
+    none = whence.explain(pipeline, TEXTS, labels=["good", "bad", math.nan])
+    assert none.note.startswith("no label is a class of the model: labels are '")
+    assert none.note.endswith("; classes are very negative, negative, neutral, positive, very positive")
+    for labels in (None, ["positive", 0, None], ["Neutral", "bad", None], [None] * 3, ["", " ", None]):
+        assert whence.explain(pipeline, TEXTS, labels=labels).note == ""
+    assert labels_read(tuple("abcdefg"), range(9)) == "labels are numbers: 0 is 'a', 1 is 'b', 2 is 'c', 3 is 'd', 4 is 'e', …"
+    assert labels_read(("0", "1"), ["0", 1]) == ""  # these are names
+    assert labels_read(("up",), ["0", "1"]).startswith("no label is a class of the model: labels are '0', '1'; classes are up")
 
 
 class Broken(nn.Module):
@@ -164,6 +204,7 @@ def test_tables_hold_everything(pipeline: Pipeline, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert [line["row"] for line in lines] == [0, 1, 2, 3]
     assert lines[3] == {"row": 3, "text": "", "error": "there is no text"}
+    assert r"{\small row\ 3:\ there\ is\ no\ text}" in (tmp_path / "a.tex").read_text()
     read = pd.read_csv(tmp_path / "a.csv")
     assert json.loads(read.loc[0, "relevance"]) == list(first.relevance) and list(read["row"]) == [0, 1, 2, 3]
     whence.explain(pipeline, "good").save(tmp_path / "one.svg")

@@ -22,6 +22,7 @@ from whence.methods.method import Method, Question
 from whence.methods.registry import method_of
 from whence.methods.target import Contrast, Target
 from whence.models.bundled import load_any
+from whence.models.labels import class_of_label, labels_read
 from whence.models.pipeline import Pipeline, class_of
 from whence.result import Result
 
@@ -89,9 +90,9 @@ def explain(
     pipeline = _pipeline(pipeline)
     if not isinstance(texts, str):
         return explain_column(pipeline, texts, target=target, method=method, encoders=encoders, deleted=deleted, labels=labels)
-    (truth,) = _labels(pipeline, cast(object, labels) if isinstance(labels, (list, tuple)) else [labels], 1, None)
+    (truth,), _ = _labels(pipeline, cast(object, labels) if isinstance(labels, (list, tuple)) else [labels], 1, None)
     wanted = _targets(pipeline, target, 1)
-    cuts = [cut(pipeline, texts)]
+    cuts = [cut(pipeline, text_of(texts))]
     (found,) = _explained_all(pipeline, cuts, wanted, method_of(method), encoders=encoders, deleted=deleted)
     marked = found if truth is None else [replace(each, label=truth) for each in found]
     return marked[0] if wanted != "all" else Explanations(marked)
@@ -110,11 +111,11 @@ def explain_column(
 ) -> Explanations:
     """Explain a column of texts; `sound` says that the model has explained some before, so that it cannot be at fault."""
     given, index = column_of(texts, "texts")
-    truth = _labels(pipeline, labels, len(given), index)
+    truth, note = _labels(pipeline, labels, len(given), index)
     wanted = _targets(pipeline, target, len(given))
     rows = _explained_each(pipeline, given, wanted, method_of(method), encoders=encoders, deleted=deleted, sound=sound)
     placed = [replace(each, row=n, label=truth[n]) for n, own in enumerate(rows) for each in own]
-    return Explanations(placed, index=index)
+    return Explanations(placed, index=index, note=note)
 
 
 def explain_all(
@@ -184,8 +185,7 @@ def _explained_each(
             cuts[n] = cut(pipeline, text_of(each))
         except InputError as error:
             failed[n] = str(error)
-    kept = list(cuts)
-    gone = dict(zip(kept, _deleted(_of(deleted, kept, len(given)), [cuts[n] for n in kept], single=False), strict=True))
+    gone = dict(enumerate(_deleted(deleted, [cuts.get(n) for n in range(len(given))], single=False)))
 
     def work(rows: Sequence[int], forward: Forward) -> list[list[Explanation]]:
         own = [(cuts[n], gone[n]) for n in rows]
@@ -208,12 +208,6 @@ def _explained_each(
         text = given[n]
         found[n] = [Explanation.failed(text if isinstance(text, str) else "", error, model=pipeline.name)]
     return found
-
-
-def _of(deleted: Deleted | None, kept: Sequence[int], count: int) -> Deleted | None:
-    """The deleted tokens of those texts that have tokens."""
-    is_full = isinstance(deleted, Sequence) and not isinstance(deleted, str) and len(deleted) == count
-    return cast(Deleted, [cast(Any, deleted)[n] for n in kept]) if is_full else deleted
 
 
 def attempted(
@@ -277,16 +271,17 @@ def _require_characters(text: str) -> None:
         raise InputError(f"the text is not valid UTF-8 (at character {error.start:,})") from None
 
 
-def _labels(pipeline: Pipeline, labels: object, count: int, index: Any) -> list[str | None]:
-    """The true class of every text by its name, None where it is not known. `index` is pandas' of the texts."""
+def _labels(pipeline: Pipeline, labels: object, count: int, index: Any) -> tuple[list[str | None], str]:
+    """The true class of every text by its name, None where it is not known, and a note. `index` is pandas' of the texts."""
     if labels is None:
-        return [None] * count
+        return [None] * count, ""
     given, own = column_of(labels, "labels")
     if len(given) != count:
         raise InputError(f"there are {len(given)} labels for {count} texts; give one for each, None where it is not known")
     if index is not None and own is not None and not index.equals(own):
         raise InputError("texts and labels have different indexes; give two columns of the same table")
-    return [_class_name(pipeline.classes, each) for each in given]
+    note = labels_read(pipeline.classes, (each for each in given if not is_missing(each)))
+    return [_class_name(pipeline.classes, each) for each in given], note
 
 
 def _class_name(classes: Sequence[str], label: object) -> str | None:
@@ -294,23 +289,12 @@ def _class_name(classes: Sequence[str], label: object) -> str | None:
     written = label.strip() if isinstance(label, str) else label
     if is_missing(written) or written == "":
         return None
-    found = class_of(classes, written)
-    if found is None and len(classes) > 1:
-        number = _number(written)
-        found = next((n for n in range(len(classes)) if n == number), None)
+    found = class_of_label(classes, written)
     return str(written) if found is None else classes[found]
 
 
-def _number(label: object) -> float | None:
-    """A label that is a number, or reads as one."""
-    try:
-        return float(cast(str, label))
-    except (TypeError, ValueError):
-        return None
-
-
-def _deleted(deleted: Deleted | None, cuts: Sequence[Cut], *, single: bool) -> list[list[int]]:
-    """The deleted tokens of every text, in order."""
+def _deleted(deleted: Deleted | None, cuts: Sequence[Cut | None], *, single: bool) -> list[list[int]]:
+    """The deleted tokens of every text, in order; a text that could not be cut (None) may have any."""
     if deleted is None:
         return [[] for _ in cuts]
     if not isinstance(deleted, Sequence) or isinstance(deleted, str):
@@ -325,7 +309,10 @@ def _deleted(deleted: Deleted | None, cuts: Sequence[Cut], *, single: bool) -> l
         if not isinstance(tokens, Sequence) or isinstance(tokens, str):
             raise InputError(f"deleted[{n}] is a {type(tokens).__name__}; give a list of token numbers for every text")
         for token in tokens:
-            if not isinstance(token, Integral) or isinstance(token, bool) or not 0 <= token < len(each.forms):
+            is_number = isinstance(token, Integral) and not isinstance(token, bool) and token >= 0
+            if each is None and not is_number:
+                raise InputError(f"deleted[{n}] holds {token!r}; give the numbers of tokens, from 0 on")
+            if each is not None and not (is_number and token < len(each.forms)):
                 raise InputError(f"deleted[{n}] holds {token!r}; text {n + 1} has the tokens 0 to {len(each.forms) - 1}")
     return [sorted({int(token) for token in tokens}) for tokens in lists]
 

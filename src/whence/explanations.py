@@ -28,8 +28,9 @@ class Explanations(list[Explanation], Plotted):
     writers: ClassVar[dict[str, Callable[["Explanations", Path], None]]] = {}
     shown: ClassVar[int] = 20  # how many are displayed; the others are only counted
 
-    def __init__(self, found: Iterable[Explanation] = (), *, index: Any = None) -> None:
+    def __init__(self, found: Iterable[Explanation] = (), *, index: Any = None, note: str = "") -> None:
         super().__init__(found)
+        self.note = note  # what is said above the list, such as how labels were read
         self.pandas_index = index  # of the column that the texts came from, if pandas made it
 
     @overload
@@ -38,12 +39,12 @@ class Explanations(list[Explanation], Plotted):
     def __getitem__(self, place: slice) -> "Explanations": ...
     def __getitem__(self, place: SupportsIndex | slice) -> "Explanation | Explanations":
         if isinstance(place, slice):
-            return Explanations(super().__getitem__(place), index=self.pandas_index)
+            return Explanations(super().__getitem__(place), index=self.pandas_index, note=self.note)
         return super().__getitem__(place)
 
     def where(self, wanted: Callable[[Explanation], object]) -> "Explanations":
         """Those that a function wants, in order: `found.where(lambda each: each.is_right is False)`."""
-        return Explanations(filter(wanted, self), index=self.pandas_index)
+        return Explanations(filter(wanted, self), index=self.pandas_index, note=self.note)
 
     def groups(self) -> list["Explanations"]:
         """The explanations grouped by text, such as those for all classes of one text."""
@@ -51,7 +52,7 @@ class Explanations(list[Explanation], Plotted):
 
     def by_word(self) -> "Explanations":
         """The same explanations with words as their tokens."""
-        return Explanations((explanation.by_word() for explanation in self), index=self.pandas_index)
+        return Explanations((explanation.by_word() for explanation in self), index=self.pandas_index, note=self.note)
 
     def failures(self) -> "Explanations":
         """The entries of the texts that could not be explained."""
@@ -106,7 +107,7 @@ class Explanations(list[Explanation], Plotted):
             raise DataError("a DataFrame needs pandas; run: pip install pandas") from None
         rows, index = [each.row for each in self], self.pandas_index
         own = index.take(rows) if index is not None and all(row is not None and row < len(index) for row in rows) else None
-        columns = {name: _valid(column) for name, column in self.columns().items()}
+        columns = {name: valid(column) for name, column in self.columns().items()}
         return cast(Any, pandas).DataFrame(columns, index=own)
 
     def to_arrow(self) -> Any:
@@ -120,7 +121,7 @@ class Explanations(list[Explanation], Plotted):
         types: dict[str, Any] = {"row": pa.int64(), "score": pa.float64(), "tokens": pa.list_(pa.string())}
         types |= {"relevance": pa.list_(pa.float64()), "unknown": pa.list_(pa.bool_()), "scores": amounts, "absorbed": amounts}
         types |= {"spans": pa.list_(pa.list_(pa.int64(), 2))}
-        columns = {name: _valid(column) for name, column in self.columns().items()}
+        columns = {name: valid(column) for name, column in self.columns().items()}
         for name in ("scores", "absorbed"):
             columns[name] = [None if each is None else list(each.items()) for each in columns[name]]
         return pa.table({name: pa.array(column, types.get(name, pa.string())) for name, column in columns.items()})
@@ -136,12 +137,12 @@ class Explanations(list[Explanation], Plotted):
         return self.displays["html"](self) if "html" in self.displays else None
 
 
-def _valid(value: Any) -> Any:
+def valid(value: Any) -> Any:
     """The same with question marks for what is no character."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, list):
-        return [_valid(each) for each in cast(list[Any], value)]
+        return [valid(each) for each in cast(list[Any], value)]
     if isinstance(value, dict):
-        return {_valid(key): each for key, each in cast(dict[Any, Any], value).items()}
+        return {valid(key): valid(each) for key, each in cast(dict[Any, Any], value).items()}
     return value

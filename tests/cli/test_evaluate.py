@@ -27,6 +27,8 @@ def test_a_table_is_evaluated_and_a_method_chosen(table: Path, tmp_path: Path) -
         "--method", "lrp", "--method", "lrp(delta=1, epsilon=0.01)", "--method", "gi", "--choose", "--limit", "9",
     )  # fmt: skip
     assert done.returncode == 0 and done.stderr == "", done.stderr
+    right = round(9 * json.loads((tmp_path / "out" / "results.json").read_text())["accuracy"])
+    assert done.stdout.startswith(f"accuracy {100 * right / 9:.1f} %: {right} of 9 predictions are right, {9 - right} wrong\n")
     found = json.loads((tmp_path / "out" / "results.json").read_text())
     assert found["texts"] == 9 and found["left_out"] == {"no word in it": 2}
     names = ["lrp", "lrp(epsilon=0.01, delta=1)", "gi"]
@@ -37,6 +39,25 @@ def test_a_table_is_evaluated_and_a_method_chosen(table: Path, tmp_path: Path) -
     assert "report.html" in done.stdout and (tmp_path / "out" / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize("header", ["review", "review;day", "review;label"])
+def test_texts_without_labels_are_explained_for_the_predicted_class(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "only.csv"
+    rest = ";" * header.count(";") + "neutral" * header.endswith("label")
+    lines = [header, *(f"{text.replace(';', ',')} é{rest}" for text in reviews()[:3])]
+    path.write_text("\n".join(lines), encoding="latin-1")
+    done = run(
+        "evaluate", "--data", str(path), "--output", str(tmp_path / "out"), "--method", "gi", "--encoding", "latin-1",
+        "--delimiter", ";", *(["--text", "review"] if rest else []),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert found["texts"] == 3 and (found["accuracy"] is None) == (not header.endswith("label"))
+    assert ("there are no labels, so the predicted class of every text is explained" in done.stderr) == (
+        found["accuracy"] is None
+    )
+    assert ("accuracy" in done.stdout.splitlines()[0]) == header.endswith("label")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -45,6 +66,8 @@ def test_a_table_is_evaluated_and_a_method_chosen(table: Path, tmp_path: Path) -
         (["--text", "review", "--label", "stars", "--method", "lime"], "--method lime: there is no such method"),
         (["--text", "review", "--label", "stars", "--method", "lrp(gamma"], "the bracket is not closed"),
         (["--text", "review", "--label", "stars", "--method", "lrp(x=1)"], "lrp has the settings epsilon, delta"),
+        (["--text", "review", "--label", "nothing"], "has no column 'nothing'; its columns are 'id', 'review', 'stars'"),
+        (["--text", "review", "--encoding", "ufo"], "encoding 'ufo' is not known"),
         (["--sst", "."], "--sst and --data are both given"),
     ],
 )

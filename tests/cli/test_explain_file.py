@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.test_cli import WHENCE, run
+from whence.cli.main import _told  # pyright: ignore[reportPrivateUsage]
 
 ROWS = 'id,review,mood\r\n1,"a warm, funny film",positive\r\n2,,neutral\r\n3,"dull\nand slow",negative\r\n'
 
@@ -28,7 +29,42 @@ def test_a_table_is_read_by_its_columns(tmp_path: Path) -> None:
     assert len(first["unknown"]) == len(first["tokens"])
     assert empty == {"row": 1, "text": "", "label": "neutral", "error": "the text is empty"}
     assert last["text"] == "dull\nand slow" and last["row"] == 2
-    assert done.stderr == "whence: note: 1 of 3 texts could not be explained; the first: the text is empty\n"
+    assert done.stderr == "whence: note: 1 of 3 texts could not be explained: 1 × the text is empty\n"
+
+
+def test_a_method_may_have_settings_in_brackets() -> None:
+    done = run("explain", "fine", "--method", "lrp(delta=1)", "--method", "lrp", "--epsilon", "0.5", "--format", "json")
+    first, second = (json.loads(line)["method"] for line in done.stdout.splitlines())
+    assert (first["delta"], first["epsilon"], second["delta"], second["epsilon"]) == (1, 0.5, 0, 0.5)
+    for given, says in {"lime": "there is no such method; there are lrp, ", "lrp(x=1)": "lrp has the settings epsilon"}.items():
+        done = run("explain", "fine", "--method", given)
+        assert done.returncode == 2 and f"whence: --method {given}: {says}" in done.stderr
+
+
+def test_failures_are_counted_by_their_reasons(tmp_path: Path) -> None:
+    lines = [json.dumps({"text": text}) for text in ("good", "", 3, " ", None, "", 4, 5, 6, 7)]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    done = run("explain", "--file", "in.jsonl", "--format", "json", cwd=tmp_path)
+    assert done.stderr.startswith(
+        "whence: note: 9 of 10 texts could not be explained: 3 × the text is empty; 1 × 3 is not a text"
+    )
+    assert done.stderr.endswith("; …\n")
+    (tmp_path / "in.jsonl").write_text("\n".join(lines[1:4]))
+    done = run("explain", "--file", "in.jsonl", cwd=tmp_path)
+    assert "whence: no text could be explained: 2 × the text is empty; 1 × 3 is not a text but a int" in done.stderr
+
+
+def test_how_labels_were_read_is_noted(tmp_path: Path) -> None:
+    cases = {
+        ("0", "1"): "whence: note: labels are numbers: 0 is 'very negative', 1 is 'negative'\n",
+        ("3.0", "3.0"): "whence: note: labels are numbers: 3.0 is 'positive'\n",
+        ("good", ""): "whence: note: no label is a class of the model: labels are 'good'; classes are very negative, ",
+        ("positive", "0"): "",
+    }
+    for labels, note in cases.items():
+        (tmp_path / "in.csv").write_text("text,label\n" + "".join(f"fine,{label}\n" for label in labels))
+        done = run("explain", "--file", "in.csv", "--label", "label", "--output", "out.csv", cwd=tmp_path)
+        assert done.returncode == 0 and done.stderr.startswith(note) and done.stderr.count("\n") == bool(note)
 
 
 @pytest.mark.parametrize("name", ["in.tsv", "in.jsonl", "in.parquet", "in.txt.gz"])
@@ -99,3 +135,10 @@ def test_the_first_answers_come_at_once(tmp_path: Path) -> None:
         process.stdout.close()  # as head -1 does
         assert process.stderr.read() == b""
         process.wait(60)
+
+
+def test_a_missing_file_is_told_in_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _told(FileNotFoundError(2, "No such file or directory", "gone.csv"), ["explain"]) == 2
+    assert capsys.readouterr().err == "whence: gone.csv does not exist; give the name of a file or folder that does\n"
+    done = run("import", "keras", "gone.keras", "--output", "none")
+    assert done.stderr == "whence: gone.keras: it cannot be read: No such file or directory\n"

@@ -33,6 +33,12 @@ def texts(content: bytes, name: str, /, **columns: Any) -> list[Any]:
     return [row.content for row in found]
 
 
+def test_json_lines_with_one_field_need_no_name() -> None:
+    found = rows(b'{"review": "good"}\n{"review": "bad"}\n{"other": "lost"}\n', "a.jsonl", Columns())
+    assert [row.content for row in found] == ["good", "bad", None] and found[2].problem == "there is no field 'review'"
+    assert [row.problem for row in rows(b'{"a": "good", "b": 1}\n', "a.jsonl", Columns())] == ["there is no field 'text'"]
+
+
 def test_lines_are_texts() -> None:
     content = "\ufeffgood\r\nbad\n\nlast\u2028one".encode()
     assert texts(content, "a.txt") == ["good", "bad", "", "last\u2028one"]

@@ -324,3 +324,15 @@ def test_every_method_is_shown_in_every_format(method: str) -> None:
     assert method_class(method).adds_up or not explanation.absorbed
     assert bool(explanation.errors) == (method == "shapley")
     assert explanation.to_dict().get("errors", []) == list(explanation.errors)
+
+
+def test_a_page_says_once_what_was_chosen() -> None:
+    base = Explanation("a", ("a",), ((0, 1),), (False,), (1.0,), {"x": 1.0}, "x", "x", {"name": "lrp"}, choices=("softmax",))
+    assert page([[base], [base]]).count("chosen: softmax") == 1
+    assert page([[base]]).count("chosen: softmax") == 1 and str(base._repr_html_()).count("chosen: softmax") == 1
+
+
+def test_json_lines_name_what_a_target_is_explained_against() -> None:
+    base = Explanation("a", ("a",), ((0, 1),), (False,), (1.0,), {"x": 1.0, "y": 0.0}, "x", "x", {"name": "lrp"})
+    lines = rendered([[base], [replace(base, versus="y", difference=1.0)]], "json").splitlines()
+    assert [json.loads(line).get("versus") for line in lines] == [None, "y"]

@@ -16,6 +16,7 @@ from whence.errors import DataError, InputError, ModelError, TargetError
 from whence.methods.forward import Forward
 from whence.methods.method import Method, Question
 from whence.result import Result
+from whence.trust.choose import command
 from whence.trust.evaluation import Evaluation
 from whence.trust.subject import Subject
 
@@ -299,9 +300,50 @@ def test_a_regression_model(tmp_path: Path) -> None:
         "texts",
     ]
     assert found.results["methods"]["gi"]["log_odds"]["value"] is None
+    assert found.recommended is not None and "whence explain" not in str(found)
+    assert command(found, "lrp") == "whence.relevance(model, x, method=whence.LRP())"
+    assert "ms per sample" in str(found) and "per text" not in str(found)
     found.save(tmp_path / "out")
+    assert "ms per text" not in (tmp_path / "out" / "report.html").read_text()
     many = whence.evaluate(Forecaster(outputs=4), torch.randn(8, 7, 3).double(), methods=["gi"], kind="numbers", of=2)
     assert subject_of(many).of.tolist() == [2] * 8
+
+
+def test_which_of_several_outputs_is_evaluated_is_said(tmp_path: Path) -> None:
+    x, numbers = torch.randn(8, 7, 3).double(), torch.randn(8)
+    model = Forecaster(outputs=4)
+    with pytest.raises(TargetError, match=r"the labels are numbers, and the model gives 4 outputs: say which .* of=0 … 3"):
+        whence.evaluate(model, x, numbers, methods=["gi"])
+    found = whence.evaluate(model, x, numbers, methods=["gi"], of=2)
+    assert str(found).startswith("Forecaster, output 2, 8 samples\n")
+    found.save(tmp_path / "out")
+    assert "8 samples, output 2" in (tmp_path / "out" / "report.html").read_text()
+    guessed = str(whence.evaluate(model, x, methods=["gi"])).split("\n")[0]
+    assert guessed == (
+        'Forecaster, outputs taken for scores of classes (if they are numbers, give kind="numbers" and of=), 8 samples'
+    )
+    for known in (
+        whence.evaluate(model, x, [0, 1] * 4, methods=["gi"]),
+        whence.evaluate(model, x, methods=["gi"], kind="classes"),
+        whence.evaluate(nn.Sequential(model, nn.Softmax(-1)), x, methods=["gi"]),
+        whence.evaluate(Forecaster(outputs=1), x, numbers, methods=["gi"]),
+    ):
+        assert str(known).split("\n")[0].endswith(("Forecaster, 8 samples", "Sequential, 8 samples"))
+    river = whence.evaluate("river-lstm", torch.randn(8, 7, 3), methods=["gi"], of="3 days")
+    assert str(river).startswith("river-lstm, 3 days in m³/s, 8 samples\n")
+
+
+def test_a_series_model_is_measured_in_the_unit_of_its_output() -> None:
+    x = torch.randn(8, 7, 3, generator=torch.Generator().manual_seed(0)).double()
+    names = {"outputs": ("a", "b"), "unit": "kW"}
+    plain = whence.evaluate(whence.SeriesModel(Forecaster(), **names), x, methods=["gi"], of="b")
+    scaled = whence.SeriesModel(Forecaster(), **names, output_centre=(0.0, 50.0), output_scale=(1.0, 7.0))
+    found = whence.evaluate(scaled, x, methods=["gi"], of="b")
+    assert value(found, "gi", "aopc") == pytest.approx(7 * value(plain, "gi", "aopc"))
+    forecasts = whence.explain_series(scaled, x[0]).outputs
+    np.testing.assert_allclose(subject_of(found).scores([0], [np.zeros(7, bool)])[0], list(forecasts.values()))
+    with pytest.raises(ModelError, match="the module gave 2 outputs; your model names 3"):
+        whence.evaluate(whence.SeriesModel(Forecaster(), outputs=("a", "b", "c")), x, methods=["gi"])
 
 
 def test_one_score_for_two_classes() -> None:

@@ -95,8 +95,8 @@ class Explained:
         `end_point` is what was explained. `start_point` is the baseline of other methods; LRP has none, and None will do.
         """
         result = self._result(end_point, target, additional_forward_args)
-        given = floats_of(attributions)
-        total = sum((each.flatten(1).sum(1) for each in given), start=torch.zeros_like(result.score))
+        given = [_per_sample(each, len(result.score), axes=2 if self.at else 1) for each in floats_of(attributions)]
+        total = sum(given, start=torch.zeros_like(result.score))
         return total + sum(result.absorbed.values(), start=-result.score)
 
     def attribute_future(self) -> None:
@@ -124,6 +124,17 @@ class Explained:
             return tuple(_like(each, found) for each, found in zip(given, result.relevance, strict=True))
         kind = inputs.dtype if isinstance(inputs, Tensor) and inputs.is_floating_point() else None
         return result.relevance if kind is None else result.relevance.to(kind)
+
+
+def _per_sample(attribution: Tensor, count: int, *, axes: int) -> Tensor:
+    """The sum for each sample. Samples are on the first axis; in the states of a recurrent layer, on the second."""
+    axis = next((n for n, size in enumerate(attribution.shape[:axes]) if size == count), None)
+    if axis is None:
+        raise InputError(
+            f"attributions are of shape {tuple(attribution.shape)}, and end_point has {count} samples; give what attribute "
+            "returned for this end_point"
+        )
+    return attribution.movedim(axis, 0).reshape(count, -1).sum(1)
 
 
 def _like(given: Tensor, found: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -14,7 +15,7 @@ import typer
 
 from whence.cli.loading import pipeline_of
 from whence.cli.progress import counting
-from whence.cli.settings import method_with, target_written, value_of
+from whence.cli.settings import method_name, method_written, target_written, value_of
 from whence.cli.streams import note, opened, require_place
 from whence.errors import DataError, InputError
 from whence.explanation import Explanation
@@ -27,15 +28,14 @@ if TYPE_CHECKING:
     from whence.methods.method import Method
     from whence.models.pipeline import Pipeline
 
-    MethodName = str
     FormatName = str
 else:  # the names in the registries, as typer checks and lists them
-    MethodName = StrEnum("MethodName", {name: name for name in METHODS})
     FormatName = StrEnum("FormatName", {name: name for name in FORMATS | TABLES})
 
 
 TERMINAL = FormatName("terminal")
 Group = list[Explanation]  # of one text
+REASONS = 5  # that a note lists
 FIRST, MOST = 64, 4096  # texts that are explained at a time: the first few, so that something is seen soon, and then more
 
 
@@ -63,7 +63,13 @@ def explain(
     model: Annotated[
         str, typer.Option(help="A bundled model, the folder of a saved one, or package.module:factory.")
     ] = "sst-bilstm",
-    method: Annotated[list[MethodName] | None, typer.Option(help="The method; may be given several times.")] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"A method, also with settings, such as 'lrp(delta=1)'; may be given several times: {', '.join(METHODS)}.",
+            show_default="lrp",
+        ),
+    ] = None,
     target: Annotated[str, typer.Option(help="A class by name or number, predicted, or all.")] = "predicted",
     versus: Annotated[
         str | None, typer.Option(help='A class, or "rest": what speaks for the target rather than for that.')
@@ -85,12 +91,14 @@ def explain(
     if output is not None:
         require_place(output)
     chosen_format = format or (TERMINAL if output is None else format_of(output))
-    names = method or ["lrp"]
+    written = method or ["lrp"]
+    names = [method_name(each) for each in written]
     settings: dict[str, object] = {"epsilon": epsilon, "delta": delta, "product": product.value}
     _note_idle_settings(context, names, list(settings))
     settings |= dict(_setting(each, names) for each in setting or [])
-    methods = [method_with(name, settings) for name in names]
+    methods = [method_written(each, settings) for each in written]
     from whence.data.rows import Columns, spelling_of
+    from whence.models.labels import labels_read
 
     if file is not None and output is not None and output.exists() and output.samefile(file):
         raise InputError(f"{output} is the file that is read; write to another one")
@@ -105,6 +113,7 @@ def explain(
     with counting(output is not None) as progress:
 
         def explained(piece: list[Given]) -> list[Group]:
+            counted.labels |= {each.label for each in piece if each.label is not None and len(counted.labels) < MOST}
             return _explained(pipeline, piece, chosen, methods, by_word=by_word, sound=counted.texts > counted.failed)
 
         pieces = _pieces(chain([first], given), explained)
@@ -115,9 +124,11 @@ def explain(
             with opened(output) as stream:
                 write_pieces(stream, passing, chosen_format, is_terminal=output is None and sys.stdout.isatty())
     if counted.failed == counted.texts:
-        raise InputError(counted.first if counted.texts == 1 else f"no text could be explained; the first: {counted.first}")
+        raise InputError(next(iter(counted.reasons)) if counted.texts == 1 else f"no text could be explained: {counted.told()}")
+    if told := labels_read(pipeline.classes, counted.labels):
+        note(told)
     if counted.failed:
-        note(f"{counted.failed:,} of {counted.texts:,} texts could not be explained; the first: {counted.first}")
+        note(f"{counted.failed:,} of {counted.texts:,} texts could not be explained: {counted.told()}")
 
 
 def _note_idle_settings(context: typer.Context, names: list[str], settings: list[str]) -> None:
@@ -220,19 +231,25 @@ def _explained(
 
 
 class Counted:
-    """Counts the texts that could not be explained while they pass."""
+    """Counts the texts that could not be explained while they pass, and gathers their labels."""
 
     def __init__(self) -> None:
         self.texts = self.failed = 0
-        self.first = ""
+        self.reasons = Counter[str]()
+        self.labels = set[str]()  # the different ones, if they are not too many
 
     def __call__(self, pieces: Iterable[list[Group]], progress: Callable[[int], None]) -> Iterator[list[Group]]:
         for groups in pieces:
             failures = [group[0].error for group in groups if group[0].error]
-            self.first = self.first or (failures[0] if failures else "")
+            self.reasons.update(failures)
             self.texts, self.failed = self.texts + len(groups), self.failed + len(failures)
             progress(self.texts)
             yield groups
+
+    def told(self) -> str:
+        """The most frequent reasons, with their numbers."""
+        listed = "; ".join(f"{count:,} × {reason}" for reason, count in self.reasons.most_common(REASONS))
+        return listed + ("; …" if len(self.reasons) > REASONS else "")
 
 
 def _print(pieces: Iterable[list[Group]], counted: Counted) -> None:

@@ -1,8 +1,9 @@
 """The `whence` command: its subcommands, and errors as one line and an exit code."""
 
+import os
 import sys
 from collections.abc import Callable
-from errno import EBADF
+from errno import EBADF, EDQUOT, EFBIG, EIO, ENOSPC
 from io import TextIOWrapper
 from typing import Annotated, Any, cast
 
@@ -87,6 +88,7 @@ def main() -> None:
     sys.exit(code)
 
 
+FULL = (ENOSPC, EDQUOT, EFBIG, EIO)  # what a place says that takes no more
 INTERRUPTED = 130  # a shell's exit code for a program that Ctrl-C ended; click uses it too
 
 
@@ -99,6 +101,10 @@ def _told(error: Exception, arguments: list[str]) -> int:
         code = 2
     elif isinstance(error, OSError) and error.errno == EBADF and error.filename is None:
         reason = "standard output is closed, so nothing can be printed; leave it open, or send it to a file or /dev/null"
+    elif isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+        reason = f"the output cannot be written: {error.strerror}; make room for it, or send it somewhere else"
+    elif isinstance(error, FileNotFoundError) and error.filename is not None:
+        reason, code = f"{os.fsdecode(error.filename)} does not exist; give the name of a file or folder that does", 2
     elif not isinstance(error, WhenceError):
         reason = f"{type(error).__name__}: {reason}; --debug shows the traceback"
     print(f"whence: {visible(' '.join(reason.split()))}", file=sys.stderr)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from whence.cli.explain import MethodName
+from whence.cli.phrases import MethodName
 
 if TYPE_CHECKING:
     from whence.experiments.results import Results

@@ -30,13 +30,20 @@ def method_with(name: str, settings: Mapping[str, object]) -> "Method":
     return method_class(name)(**{key: value for key, value in settings.items() if key in settings_of(name)})
 
 
-def method_written(given: str) -> "Method":
-    """A method by name, with settings in brackets if there are any: lrp, lrp(delta=1)."""
-    from whence.methods.registry import settings_of
-
-    name, bracket, rest = given.partition("(")
+def method_name(given: str) -> str:
+    """The name of a method that may have settings in brackets."""
+    name = given.partition("(")[0].strip()
     if name not in METHODS:
         raise InputError(f"--method {given}: there is no such method; there are {', '.join(METHODS)}")
+    return name
+
+
+def method_written(given: str, others: Mapping[str, object] | None = None) -> "Method":
+    """A method by name, with settings in brackets if there are any: lrp, lrp(delta=1). `others` are used for the rest."""
+    from whence.methods.registry import settings_of
+
+    name = method_name(given)
+    _, bracket, rest = given.strip().partition("(")
     if bracket and not rest.endswith(")"):
         raise InputError(f"--method {given}: the bracket is not closed; write 'lrp(delta=1)'")
     pairs = [each.partition("=") for each in rest[:-1].split(",") if each.strip()] if bracket else []
@@ -44,7 +51,7 @@ def method_written(given: str) -> "Method":
     unknown = [key for key in settings if key not in settings_of(name)]
     if unknown or any(not sign for _, sign, _ in pairs):
         raise InputError(f"--method {given}: {name} has the settings {', '.join(settings_of(name))}; write 'lrp(delta=1)'")
-    return method_with(name, settings)
+    return method_with(name, {**(others or {}), **settings})
 
 
 def target_written(target: str, versus: str | None, classes: "Sequence[str]") -> "str | int | Contrast":

@@ -28,6 +28,7 @@ from whence.methods.target import Contrast
 from whence.models.bundled import load
 from whence.models.pipeline import Pipeline, fingerprint, weights_hash
 from whence.models.series import SeriesModel
+from whence.text.padded import PaddedTokenizer
 
 
 def explain(
@@ -222,5 +223,6 @@ def _hash(pipeline: Pipeline) -> str:
         pipeline.tokenizer.name,
         list(pipeline.classes),
         list(words),
+        *([pipeline.tokenizer.settings()] if isinstance(pipeline.tokenizer, PaddedTokenizer) else []),
     ]
     return hashlib.sha256(json.dumps(known).encode("utf-8", "surrogatepass")).hexdigest()[:16]

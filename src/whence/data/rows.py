@@ -54,7 +54,7 @@ class Columns:
 
     def chosen(self, known: Sequence[str]) -> "Columns":
         """The same with a content that a table of these columns has; raises for one that does not have what was asked for."""
-        content = self.content or ("text",) if "text" in known or len(known) != 1 else (self.content or (known[0],))
+        content = self.content or (_default(known),)
         shown = ", ".join(repr(name[:40]) for name in known[:20]) or "none"
         wanted = [(name, self.option) for name in content]
         for name, option in [*wanted, (self.id, "--id"), (self.label, "--label")]:
@@ -76,6 +76,11 @@ class Columns:
         if missing is not None:
             return Row(None, id, label, f"there is no field {missing!r}")
         return Row(own[0] if len(own) == 1 else own, id, label)
+
+
+def _default(known: Sequence[str]) -> str:
+    """The column of the content where none is named."""
+    return known[0] if len(known) == 1 else "text"
 
 
 def format_of(name: str) -> str | None:
@@ -253,7 +258,6 @@ def _separated(lines: _Lines, columns: Columns, delimiter: str) -> Iterator[Row]
 
 
 def _json_lines(lines: _Lines, columns: Columns) -> Iterator[Row]:
-    columns = replace(columns, content=columns.content or ("text",))
     for line, problem in _each(lines, lines):
         if line is None:
             yield Row(problem=problem)
@@ -266,7 +270,9 @@ def _json_lines(lines: _Lines, columns: Columns) -> Iterator[Row]:
                 yield Row(problem=f"line {lines.number} is not JSON, or lists in it are nested too deeply")
                 continue
             if isinstance(found, Mapping):
-                yield columns.row(cast(Mapping[str, Any], found))
+                named = cast(Mapping[str, Any], found)
+                columns = replace(columns, content=columns.content or (_default(list(named)),))  # by the first row
+                yield columns.row(named)
             else:
                 yield Row(found)
 

@@ -56,7 +56,7 @@ def rendered(groups: Groups, format: str) -> str:
 
 def content(groups: Groups, format: str) -> bytes:
     """Explanations as the content of a file."""
-    if format in ("latex", "svg"):  # which have no place for an error
+    if format == "svg":  # which has no place for an error
         groups = [group for group in groups if not group[0].error]
     found = _function(format)(groups)
     return _bytes(found)

@@ -60,13 +60,18 @@ def fragment(explanation: Explanation) -> str:
     if explanation.absorbed:
         words, rest = sum(explanation.relevance), sum(explanation.absorbed.values())
         sums = f'<div class="head">relevance {words:+.3f} + absorbed {rest:+.3f} = score {explanation.score:+.3f}</div>'
-    chosen = "".join(f'<div class="head">chosen: {_safe(choice)}</div>' for choice in explanation.choices)
-    return f'<div class="head">{head}</div><div class="text" dir="auto">{_heatmap(explanation)}</div>{sums}{chosen}'
+    return f'<div class="head">{head}</div><div class="text" dir="auto">{_heatmap(explanation)}</div>{sums}'
+
+
+def _chosen(explanations: Sequence[Explanation]) -> str:
+    """What had to be decided about the model, each once."""
+    choices = dict.fromkeys(choice for each in explanations for choice in each.choices)
+    return "".join(f'<div class="head">chosen: {_safe(choice)}</div>' for choice in choices)
 
 
 def notebook(explanation: Explanation) -> str:
     """One explanation for a notebook cell."""
-    return _cell(fragment(explanation) + _scores(explanation) + _legend([explanation]))
+    return _cell(fragment(explanation) + _chosen([explanation]) + _scores(explanation) + _legend([explanation]))
 
 
 def notebook_list(explanations: Explanations) -> str:
@@ -77,7 +82,8 @@ def notebook_list(explanations: Explanations) -> str:
     methods = list(dict.fromkeys(method_label(each) for each in shown if not each.error))
     lines = [_line(e, group[0] is e, len(methods) > 1) for group in shown.groups() for e in group]
     more = f'<div class="head">… and {rest:,} more</div>' if rest > 0 else ""
-    head = f'<div class="head">{_safe(", ".join(methods))}</div>{overview(explanations)}'
+    note = f'<div class="head">{_safe(explanations.note)}</div>' if explanations.note else ""
+    head = f'<div class="head">{_safe(", ".join(methods))}</div>{note}{overview(explanations)}'
     listed = f'<div class="items">{items(list(zip(shown, lines, strict=True)))}</div>'
     return _cell(f"{head}{controls(shown, token_hex(4))}{listed}{more}{_legend(shown)}")
 
@@ -113,7 +119,7 @@ def page(groups: Sequence[Sequence[Explanation]], *, title: str = "Which words s
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{_safe(title)}</title><style>{PAGE}{STYLE}</style></head>"
         f'<body><main class="whence"><h1>{_safe(title)}</h1><p class="head">model: {_safe(models)}</p>'
-        f'{_legend(everything)}{several}<div class="sections">{sections}</div></main></body></html>\n'
+        f'{_legend(everything)}{_chosen(everything)}{several}<div class="sections">{sections}</div></main></body></html>\n'
     )
 
 

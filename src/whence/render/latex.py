@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from whence.explanation import Explanation
-from whence.render.colour import shades, visible
+from whence.render.colour import one_line, shades, visible
 from whence.render.labels import method_label
 
 SPECIAL = {
@@ -61,6 +61,9 @@ def latex(explanations: Sequence[Explanation]) -> str:
 
 
 def _paragraph(explanation: Explanation) -> str:
+    if explanation.error:
+        place = "" if explanation.row is None else f"row {explanation.row}: "
+        return f"{{\\small {escaped(one_line(place + explanation.error))}}}"
     strong = shades(explanation)
     label = f"{method_label(explanation)} for {explanation.question}, score {explanation.score:+.3f}"
     parts = [f"{{\\small {escaped(label)}}}\\\\[2pt]\n"]

@@ -87,6 +87,8 @@ def print_list_on(console: Console, explanations: Explanations) -> None:
     shown, rest = explanations[: explanations.shown], len(explanations) - explanations.shown
     palette, methods = palette_of(console), list(dict.fromkeys(method_label(each) for each in shown if not each.error))
     console.print(Text(", ".join(methods) if shown else "no explanations", style="dim"))
+    if explanations.note:
+        console.print(Text(one_line(explanations.note), style="yellow"))
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(max_width=max(8, console.width // 3), no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", no_wrap=True)

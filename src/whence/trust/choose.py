@@ -12,6 +12,7 @@ from whence.methods.method import Method
 from whence.methods.registry import METHODS, method_of
 from whence.trust.contestants import label_of
 from whence.trust.evaluation import Evaluation
+from whence.trust.texts import Texts
 
 SIMILAR = 2.0  # prices that differ by less than this factor count as the same
 LIMIT = 300  # samples, unless told otherwise
@@ -88,7 +89,7 @@ def _sentences(
         low, high = found.results["methods"][name]["separation"]["interval"]
         return f"{name} (separation {value[name]:.3f}, 95 %: {low:.3f} to {high:.3f}; {1000 * price[name]:.1f} ms per sample)"
 
-    made = [f"Use {told(chosen)}: {_command(found, chosen)}."]
+    made = [f"Use {told(chosen)}: {command(found, chosen)}."]
     if chosen != best:
         made.append(f"The highest separation has {told(best)}, at a higher price.")
     others = sorted((name for name in equals if name not in (chosen, best)), key=lambda name: -value[name])
@@ -105,11 +106,15 @@ def _sentences(
     return made
 
 
-def _command(found: Evaluation, name: str) -> str:
-    """How the chosen method is given to `whence explain`."""
+def command(found: Evaluation, name: str) -> str:
+    """How the chosen method is given to `whence explain`, or for samples that are no texts to `whence.relevance`."""
     chosen = next(each for each in found.contestants if each.name == name)
-    usual = type(chosen.method)().settings()
-    settings = [f" --set {key}={value}" for key, value in chosen.method.settings().items() if usual.get(key) != value]
-    return (
-        f"whence explain --method {chosen.method.name}{''.join(settings)}{' --versus rest' if chosen.against == 'rest' else ''}"
-    )
+    method, is_against_rest = chosen.method, chosen.against == "rest"
+    usual = type(method)().settings()
+    settings = {key: value for key, value in method.settings().items() if usual.get(key) != value}
+    if isinstance(found.subject, Texts):
+        told = "".join(f" --set {key}={value}" for key, value in settings.items())
+        return f"whence explain --method {method.name}{told}{' --versus rest' if is_against_rest else ''}"
+    made = f"{type(method).__name__}({', '.join(f'{key}={value!r}' for key, value in settings.items())})"
+    target = ', target=whence.contrast(label, "rest")' if is_against_rest else ""
+    return f"whence.relevance(model, x{target}, method=whence.{made})"

@@ -137,6 +137,7 @@ def evaluated(
     results: Plain = {
         **_head(subject.name),
         "texts": len(subject),
+        "explained": found.explained,
         "left_out": found.left_out,
         "accuracy": _accuracy(subject),
         "seed": seed,
@@ -152,7 +153,16 @@ def evaluated(
 
 def _head(model: str) -> Plain:
     """What all results have."""
-    nothing: Plain = {"texts": 0, "left_out": {}, "accuracy": None, "seed": 0, "methods": {}, "sanity": {}, "ground_truth": {}}
+    nothing: Plain = {
+        "texts": 0,
+        "explained": "",
+        "left_out": {},
+        "accuracy": None,
+        "seed": 0,
+        "methods": {},
+        "sanity": {},
+        "ground_truth": {},
+    }
     return {"whence": whence.__version__, "model": model, **nothing}
 
 

@@ -99,13 +99,19 @@ def _rank(row: Mapping[str, object]) -> tuple[bool, float]:
 def _text(rows: Sequence[Mapping[str, object]], results: Plain) -> str:
     """The table for people: only columns with numbers, then what speaks against a method."""
     columns = [column for column in COLUMNS if any(row[column] is not None for row in rows)]
-    cells = [["method", *columns]] + [
+    cells = [["method", *(column.replace("per text", "per sample") for column in columns)]] + [
         [str(row["method"]), *(_number(row[column], column) for column in columns)] for row in rows
     ]
     notes = [f"{row['method']}: {row[what]}" for row in rows for what in ("error", "flags") if row[what]]
     left = ", ".join(f"{count} ({reason})" for reason, count in results["left_out"].items())
     count = results["texts"]
-    head = f"{results['model']}, {count} sample{'' if count == 1 else 's'}" + (f", left out: {left}" if left else "")
+    parts = [
+        str(results["model"]),
+        str(results["explained"]),
+        f"{count} sample{'' if count == 1 else 's'}",
+        f"left out: {left}" if left else "",
+    ]
+    head = ", ".join(filter(None, parts))
     return "\n".join([head, *_aligned(cells), *notes])
 
 

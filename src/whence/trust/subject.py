@@ -3,7 +3,6 @@
 A sample consists of units: the words of a text, or the steps or the features of a series.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from whence.methods.method import Method
+from whence.models.two_classes import end_of
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]  # of a sample's units, True where one is taken away
@@ -161,18 +161,7 @@ def hold_probabilities(scores: Numbers, one: Tensor) -> bool:
     the graph ends in a sigmoid.
     """
     if one.shape[1] == 1:
-        return "Sigmoid" in type(_end(one)).__name__
+        return "Sigmoid" in end_of(one)
     finite = scores[np.isfinite(scores).all(1)]
     rounding = 16 * torch.finfo(one.dtype).eps * scores.shape[1]
     return bool(len(finite) and (finite >= 0).all() and (np.abs(finite.sum(1) - 1) <= rounding).all())
-
-
-MOVES = ("View", "Reshape", "Squeeze", "Unsqueeze", "Select", "Slice", "Copy", "Clone", "Transpose", "Permute", "T")
-
-
-def _end(output: Tensor) -> object:
-    """The last operation that computed an output; operations that only move numbers are passed over."""
-    node = output.grad_fn
-    while node is not None and re.sub(r"Backward\d*$", "", type(node).__name__).removeprefix("_Unsafe") in MOVES:
-        node = node.next_functions[0][0]
-    return node

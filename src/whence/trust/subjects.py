@@ -26,11 +26,12 @@ Kind = Literal["classes", "numbers"]
 
 
 class Entered(NamedTuple):
-    """What is evaluated, the numbers of its samples as given, and why others were left out."""
+    """What is evaluated, the numbers of its samples as given, why others were left out, and which output is explained."""
 
     subject: Subject
     rows: list[int]
     left_out: dict[str, int]
+    explained: str = ""  # in words, where a model gives several outputs and no label says which
 
 
 def texts_of(pipeline: Pipeline, texts: Sequence[object], labels: Sequence[object] | None, *, of: Of | None) -> Entered:
@@ -93,11 +94,35 @@ def tensors_of(
         call=call,
         batch_axis=1 if is_time_first(module) and x.dim() > 2 else 0,
         is_single=False,
+        centre=model.output_centre if isinstance(model, SeriesModel) else (),
+        scale=model.output_scale if isinstance(model, SeriesModel) else (),
     )
     known = None if labels is None else [(n, labels[n]) for n in rows]
     if isinstance(model, SeriesModel):
         kind, of = "numbers", model.outputs.index(of) if isinstance(of, str) and of in model.outputs else of
-    return _usable(_labelled(made, known, kind), rows, reasons, of)
+    subject = _labelled(made, known, kind)
+    if of is None and known and not subject.has_classes and not subject.is_single:
+        outputs = _width(subject)
+        raise TargetError(
+            f"the labels are numbers, and the model gives {outputs} outputs: say which of them is evaluated with "
+            f"of=0 … {outputs - 1}"
+        )
+    found = _usable(subject, rows, reasons, of)
+    return found._replace(explained=_told(found.subject, model, is_guessed=kind is None and labels is None))
+
+
+def _told(subject: Subject, model: nn.Module | SeriesModel, *, is_guessed: bool) -> str:
+    """Which of several outputs is explained; nothing where there is one without a name, or where labels name classes."""
+    number = int(subject.of[0])
+    if isinstance(model, SeriesModel) and model.outputs:
+        return model.outputs[number] + (f" in {model.unit}" if model.unit else "")
+    if cast(Tensors, subject).is_single:
+        return ""
+    if not subject.has_classes:
+        return f"output {number}"
+    if not is_guessed or subject.are_probabilities:
+        return ""
+    return 'outputs taken for scores of classes (if they are numbers, give kind="numbers" and of=)'
 
 
 def _required(inputs: object, units: Units, kind: Kind | None) -> Tensor:

@@ -32,7 +32,7 @@ class Tensors(Subject):
     """Samples in a tensor (B, T, F) of numbers, or (B, T) of token ids, with the samples in its first axis.
 
     `sizes`: the number of steps of each sample in a padded batch. `is_single`: the model gives one score per sample, that of
-    the second of two classes, or a number.
+    the second of two classes, or a number. Numbers z are measured as centre + scale · z.
     """
 
     model: nn.Module
@@ -43,6 +43,8 @@ class Tensors(Subject):
     call: Callable[[Any, Any], object] | None
     batch_axis: int  # where the model wants the samples
     is_single: bool
+    centre: tuple[float, ...] = ()  # of each output; none: 0
+    scale: tuple[float, ...] = ()  # of each output; none: 1
 
     @property
     def module(self) -> nn.Module:
@@ -114,8 +116,16 @@ class Tensors(Subject):
                 "for each class: say how to get them with call=lambda model, x: model(x)[...]"
             )
         if not self.has_classes:
-            return output.detach().double().cpu().numpy()
+            return self._in_unit(output.detach().double().cpu().numpy())
         return as_scores(output, are_probabilities=self.are_probabilities)
+
+    def _in_unit(self, numbers: Numbers) -> Numbers:
+        """Outputs (N, C) in their unit."""
+        if not self.scale:
+            return numbers
+        if numbers.shape[1] != len(self.scale):
+            raise ModelError(f"the module gave {numbers.shape[1]} outputs; {self.name} names {len(self.scale)}")
+        return np.array(self.centre) + np.array(self.scale) * numbers
 
     def relevance(self, method: Method, *, against: Against, report: Report = silent) -> list[Numbers]:
         """The relevance of every unit of every sample."""

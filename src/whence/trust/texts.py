@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from whence._batches import Cut, Text, cut, embedding_of, groups, lengths_for, scores_in
+from whence._batches import Cut, Text, cut, embedding_of, finished, groups, lengths_for, scores_in
 from whence._explain import explain_all
 from whence.evaluation.words import word_groups
 from whence.explanation import Explanation
@@ -77,7 +77,8 @@ class Texts(Subject):
                 deleted[place, : len(mask)] = torch.from_numpy(mask)
             more = lengths_for(self.module, [len(self._ids[rows[k]]) for k in part], ids.device)
             given = read(ids.to(device))
-            yield part, Forward(self.module, given, kwargs=more, embedding=name, deleted=deleted.to(device))
+            forward = Forward(self.module, given, kwargs=more, embedding=name, deleted=deleted.to(device))
+            yield part, finished(self.pipeline, forward)
 
     def _of_tokens(self, row: int, mask: Mask) -> Mask:
         """A mask of words as one of tokens."""
@@ -138,7 +139,8 @@ class Texts(Subject):
         """The module's scores with their graph, and the numbers of the texts."""
         rows = range(len(self))
         for part, forward in self._forwards(rows, self.untouched(rows), size=TRAINED):
-            yield forward.model(*forward.inputs.tensors, **forward.kwargs), part
+            output = forward.model(*forward.inputs.tensors, **forward.kwargs)
+            yield output if forward.finish is None else forward.finish(output), part
 
     def with_module(self, module: nn.Module) -> "Texts":
         """The same texts, read by another module."""

@@ -177,3 +177,12 @@ def test_a_pull_against_the_label_is_called_so(tmp_path: Path) -> None:
     assert notes_of(unsigned.words)[1] == (
         "pull: 1 wrong predictions are left out because the predicted class was not explained there"
     )
+
+
+@pytest.mark.parametrize("label", ["0", "1", "positive"])
+def test_a_model_of_one_class_is_neither_right_nor_wrong(tmp_path: Path, label: str) -> None:
+    rows = [Row(n, ["fine"], [1.0], scores=(1.0,), label=label) for n in range(3)]
+    folder = write(tmp_path, rows, classes=("positive",), labels=True)
+    with pytest.raises(InputError, match="has one class, positive, so no prediction is right or wrong; name the two classes"):
+        errors(folder)
+    assert "has one class, positive, so no prediction" in page(folder)[0]

@@ -1,9 +1,10 @@
 """Labels of a corpus as classes, so that right and wrong predictions can be told apart."""
 
-from whence.corpus.learned.classes import class_named, number_of
+from whence.corpus.learned.classes import number_of
 from whence.corpus.learned.opening import Opened
 from whence.data.arrow import arrow
 from whence.errors import InputError
+from whence.models.labels import class_of_label
 
 MOST = 10_000  # different labels
 
@@ -20,12 +21,17 @@ def add_judged(corpus: Opened) -> list[str]:
     """
     if not corpus.has_labels:
         raise InputError(f"{corpus.place} has no labels; explain it again with whence corpus explain --label COLUMN")
+    if len(corpus.classes) == 1:
+        raise LabelsError(
+            f"the model of {corpus.place} has one class, {corpus.classes[0]}, so no prediction is right or wrong; name the two "
+            "classes that its output tells apart, and explain the texts again"
+        )
     found = corpus.rows(f"SELECT label, count(DISTINCT row) AS texts FROM texts GROUP BY label LIMIT {MOST + 1}")
     if len(found) > MOST:
         raise LabelsError(f"{corpus.place} has more than {MOST:,} different labels, so they are no classes")
     _require_counted_from_0(corpus, [row["label"] for row in found if row["label"] is not None])
-    known = {row["label"]: class_named(corpus.classes, row["label"]) for row in found if row["label"] is not None}
-    classes = {label: name for label, name in known.items() if name is not None}
+    known = {row["label"]: class_of_label(corpus.classes, row["label"]) for row in found if row["label"] is not None}
+    classes = {label: corpus.classes[number] for label, number in known.items() if number is not None}
     pa = arrow()
     kinds = pa.schema([("label", pa.string()), ("truth", pa.string())])
     rows = [{"label": label, "truth": name} for label, name in classes.items()]
@@ -42,7 +48,7 @@ def add_judged(corpus: Opened) -> list[str]:
 def _require_counted_from_0(corpus: Opened, labels: list[str]) -> None:
     """Refuse labels such as one to five stars for five classes: every label but the last would stand for the next class."""
     numbers = {label: number_of(corpus.classes, label) for label in labels}
-    has_names = any(numbers[label] is None and class_named(corpus.classes, label) for label in labels)
+    has_names = any(numbers[label] is None and class_of_label(corpus.classes, label) is not None for label in labels)
     if not has_names and 0 not in numbers.values() and len(corpus.classes) in numbers.values():
         last = len(corpus.classes) - 1
         raise LabelsError(
