@@ -6,6 +6,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+NESTED = (tuple, list, dict)
+
 
 def mapped(function: Callable[[Any], object], tree: object) -> Any:
     """`function` applied to every leaf of nested tuples, lists and dicts; the structure stays."""
@@ -18,6 +20,9 @@ def rebuilt(tree: object, leaves: Iterable[object]) -> Any:
 
 
 def _filled(tree: object, leaves: Iterator[object]) -> object:
+    if type(tree) is tuple:  # most are, and their leaves are met here
+        items = cast(tuple[object, ...], tree)
+        return tuple([_filled(cast(object, each), leaves) if isinstance(each, NESTED) else next(leaves) for each in items])
     if isinstance(tree, tuple) and not isinstance(tree, torch.Size):
         items = [_filled(item, leaves) for item in cast(tuple[object, ...], tree)]
         kind = cast(Callable[..., object], tree.__class__)

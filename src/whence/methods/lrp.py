@@ -177,18 +177,25 @@ class LRP(Method):
 
     def _followed(self, plan: Plan, forward: Forward, question: Question) -> Result | None:
         """The same with a plan that nobody else uses. Errors are left to a record, which says where they come from."""
-        with suppress(WhenceError), predicting(forward.model), torch.no_grad():
-            found = plan.run(forward, question.target)
-            if found is None:
+        with suppress(WhenceError):
+            modules = plan.modules(forward.model)
+            if modules is None:
                 return None
-            trace = plan.route.trace
-            head = self.head_sums(trace, set(plan.structure.path))
-            back = BackwardPass(trace, self.rules, plan.samples, direction=question.direction, head=head, known=plan.structure)
-            # no number where one of the inputs' is not finite, or an output is not a number
-            marks = [0 * leaf.tensor.sum() for leaf in trace.leaves]
-            marks.append(torch.where(found.output.isnan(), found.output, 0.0).sum())
-            return self._explained(back, forward, question, found.output, found.selection, found.start, plan.choices, [], marks)
+            with predicting(forward.model, modules), torch.no_grad():
+                return self._run_by(plan, forward, question)
         return None
+
+    def _run_by(self, plan: Plan, forward: Forward, question: Question) -> Result | None:
+        found = plan.run(forward, question.target)
+        if found is None:
+            return None
+        trace = plan.route.trace
+        head = self.head_sums(trace, set(plan.structure.path)) if self.head != "epsilon" else ()
+        back = BackwardPass(trace, self.rules, plan.samples, direction=question.direction, head=head, known=plan.structure)
+        # no number where one of the inputs' is not finite, or an output is not a number
+        marks = [0 * leaf.tensor.sum() for leaf in trace.leaves]
+        marks.append(torch.where(found.output.isnan(), found.output, 0.0).sum())
+        return self._explained(back, forward, question, found.output, found.selection, found.start, plan.choices, [], marks)
 
     def _recorded(self, forward: Forward, question: Question, key: Hashable | None) -> Result:
         """The answer by a record of this call; a plan is made of it for later calls, if there is a key."""

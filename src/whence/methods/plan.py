@@ -22,39 +22,19 @@ from whence.interpreter.backward.backward_pass import Structure
 from whence.interpreter.backward.path import Start, starts_of
 from whence.interpreter.backward.samples import Samples
 from whence.interpreter.record.follower import Changed, Follower
+from whence.interpreter.record.held import Held
 from whence.interpreter.record.recorder import Recorder
 from whence.interpreter.record.route import Route, Unsteady, route_of
 from whence.interpreter.rules.table import TABLE
 from whence.methods.forward import Forward
 from whence.methods.method import Method, Question
 from whence.methods.target import Contrast, Selection, Target, is_mixed, select
-from whence.methods.weights import require_finite_weights, state_of
+from whence.methods.weights import Inventory, require_finite_weights
 from whence.trees import leaves_of, tensors_of
 
 STEPS = 20_000  # that the plans of one model may hold together: about 40 MB
 MOST_KEYS = 1000  # forms that are remembered
 TRIES = 2  # plans of one form that may fail before no further one is made
-
-
-class Held(NamedTuple):
-    """A weight of the model, and how it was when the plan was last used."""
-
-    name: str
-    tensor: Tensor
-    form: object  # its shape, dtype and device
-    state: object  # which changes when it is written to
-
-
-def _form(tensor: Tensor) -> object:
-    return tensor.shape, tensor.dtype, tensor.device
-
-
-def _weights(model: nn.Module) -> list[Held]:
-    return [Held(name, each, _form(each), state_of(each)) for name, each in _named(model)]
-
-
-def _named(model: nn.Module) -> list[tuple[str, Tensor]]:
-    return [*model.named_parameters(), *model.named_buffers()]
 
 
 class Found(NamedTuple):
@@ -76,7 +56,8 @@ class Plan:
     structure: Structure
     choices: tuple[Choice, ...]
     is_fixed: bool
-    weights: list["Held"]
+    weights: Inventory
+    held: Held
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
@@ -97,14 +78,27 @@ class Plan:
             self.route.calls.clear()
             self.lock.release()
 
+    def modules(self, model: nn.Module) -> list[nn.Module] | None:
+        """The model's modules, if it is built as before and its weights have their form; new numbers must be finite."""
+        modules = self.weights.modules()
+        if modules is None or modules[0] is not model:
+            return None
+        if not self.weights.is_unchanged():
+            if not self.weights.has_same_form():
+                return None
+            require_finite_weights(model)
+            self.weights.renew()
+            self.held = Held(model)  # weights may lie elsewhere in memory now
+        return modules
+
     def run(self, forward: Forward, target: Target) -> Found | None:
         """Run the model once; None if it did anything else than planned."""
         tensors, route = forward.inputs.copies(), self.route
-        if not _are_given(route, forward) or not self._are_weights_known(forward.model):
+        if not _are_given(route, forward):
             return None
         for leaf, cell, tensor in zip(route.trace.leaves, route.ids, tensors, strict=True):
             (leaf if cell is None else cell).tensor = tensor
-        follower = Follower(route, forward.model, TABLE)
+        follower = Follower(route, self.held, TABLE)
         follower.ids = forward.ids_of(tensors, follower.start)
         try:
             with follower:
@@ -119,21 +113,6 @@ class Plan:
             return None
         assert isinstance(output, Tensor)
         return self._picked(output, target)
-
-    def _are_weights_known(self, model: nn.Module) -> bool:
-        """Whether the model has the weights that it had, in the same form; new numbers in them must be finite."""
-        found = _named(model)
-        if len(found) != len(self.weights):
-            return False
-        if not all(held.tensor is each and held.name == name for held, (name, each) in zip(self.weights, found, strict=True)):
-            return False
-        if all(state_of(held.tensor) == held.state for held in self.weights):
-            return True
-        if any(_form(held.tensor) != held.form for held in self.weights):
-            return False
-        require_finite_weights(model)
-        self.weights = _weights(model)
-        return True
 
     def _picked(self, output: Tensor, target: Target) -> Found | None:
         if self.is_fixed:
@@ -268,4 +247,5 @@ def plan_of(
         return None
     samples.compact()
     recorder.is_kept = True
-    return Plan(route, samples, selection, start, structure, choices, is_fixed(target), _weights(forward.model))
+    held, weights = Held(forward.model), Inventory(forward.model)
+    return Plan(route, samples, selection, start, structure, choices, is_fixed(target), weights, held)

@@ -51,10 +51,14 @@ def _leave_vmap() -> None:
 
 
 @contextmanager
-def predicting(model: nn.Module) -> Generator[State]:
-    """The model in evaluation mode; its modes, attributes and buffers are restored afterwards, whatever happens."""
-    modules, token, switches, is_restored = list(model.modules()), object(), Switches.now(), False
-    state = State(model)
+def predicting(model: nn.Module, modules: Sequence[nn.Module] | None = None) -> Generator[State]:
+    """The model in evaluation mode; its modes, attributes and buffers are restored afterwards, whatever happens.
+
+    `modules` are those of the model, where they are known already.
+    """
+    modules = list(model.modules()) if modules is None else modules
+    token, switches, is_restored = object(), Switches.now(), False
+    state = State(modules)
     try:
         try:
             _hold(modules, token)

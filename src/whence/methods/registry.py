@@ -1,6 +1,7 @@
 """The methods by name: the one list that library, command, rendering and experiments use. It does not import PyTorch."""
 
 from dataclasses import fields
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
@@ -36,12 +37,17 @@ def settings_of(name: str) -> list[str]:
     return [each.name for each in fields(cast("type[DataclassInstance]", method_class(name)))]
 
 
+@cache
+def _default(name: str) -> "Method":
+    return method_class(name)()
+
+
 def method_of(given: object) -> "Method":
     """The method that was given: a value, a name (with default settings), or nothing, which means LRP."""
     from whence.methods.method import Method
 
     if given is None or (isinstance(given, str) and given in METHODS):
-        return method_class(given or "lrp")()
+        return _default(given or "lrp")
     if isinstance(given, Method):
         return given
     raise InputError(

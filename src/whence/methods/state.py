@@ -1,7 +1,8 @@
 """What a model keeps between calls: its attributes and buffers, put back as they were after a call."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
+from operator import is_
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, cast
 from weakref import ReferenceType
@@ -25,15 +26,28 @@ _COPIES = WeakIdKeyDictionary()
 class State:
     """The attributes and buffers of a model as they are now. Weights are not copied: a forward pass does not train."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, modules: Iterable[nn.Module]) -> None:
+        self._dicts: list[tuple[dict[Any, object], dict[Any, object], frozenset[str]]] = []
+        self._lists: list[tuple[list[object], list[object]]] = []
         self._restores: list[Restore] = []
         self._seen: set[int] = set()
         self._tensors: list[tuple[Tensor, Tensor]] = []
-        for module in model.modules():
-            self._keep(module.__dict__, DEPTH, but=OWN)
+        for module in modules:
+            held = module.__dict__
+            self._dicts.append((held, held.copy(), OWN))
+            for key, each in held.items():
+                if type(each) not in PLAIN and key not in OWN:
+                    self._keep(each, DEPTH - 1)
 
     def restore(self) -> None:
         """Put everything back as it was."""
+        for held, kept, but in self._dicts:
+            if not _are_same(held.values(), kept.values()) or held.keys() != kept.keys():
+                _refill(held, kept, but)
+        for items, copied in self._lists:
+            if not _are_same(items, copied):
+                items.clear()
+                items.extend(copied)
         for restore in self._restores:
             restore()
         for tensor, copied in self._tensors:
@@ -48,7 +62,7 @@ class State:
         """The tensors that the model keeps, apart from its weights."""
         return [tensor for tensor, _ in self._tensors]
 
-    def _keep(self, thing: object, depth: int, *, but: frozenset[str] = frozenset()) -> None:
+    def _keep(self, thing: object, depth: int) -> None:
         """Remember what a container holds, and how to put it back."""
         if id(thing) in self._seen:
             return
@@ -57,15 +71,13 @@ class State:
         elif isinstance(thing, dict):
             held = cast(dict[Any, object], thing)
             self._seen.add(id(held))
-            kept = {key: each for key, each in held.items() if key not in but}
-            self._restores.append(lambda: _refill(held, kept, but))
-            self._enter(kept.values(), depth)
+            self._dicts.append((held, dict(held), frozenset()))
+            self._enter(held.values(), depth)
         elif isinstance(thing, (list, deque)):
             items = cast(list[object], thing)
             self._seen.add(id(items))
-            copied = list(items)
-            self._restores.append(lambda: _rewrite(items, copied))
-            self._enter(copied, depth)
+            self._lists.append((items, list(items)))
+            self._enter(items, depth)
         elif isinstance(thing, tuple):
             self._enter(cast(tuple[object, ...], thing), depth)
         elif isinstance(thing, np.ndarray):
@@ -83,10 +95,11 @@ class State:
         elif depth > 1 and hasattr(thing, "__dict__") and not isinstance(thing, (nn.Module, type, *FUNCTIONS)):
             self._keep(cast(Any, thing).__dict__, depth - 1)
 
-    def _enter(self, things: Any, depth: int) -> None:
-        for each in things:
-            if type(each) not in PLAIN and depth and not isinstance(each, (nn.Parameter, nn.Module)):
-                self._keep(each, depth - 1)
+    def _enter(self, things: Iterable[object], depth: int) -> None:
+        if depth:
+            for each in things:
+                if type(each) not in PLAIN and not isinstance(each, (nn.Parameter, nn.Module)):
+                    self._keep(each, depth - 1)
 
     def _keep_tensor(self, tensor: Tensor) -> None:
         self._seen.add(id(tensor))
@@ -121,12 +134,16 @@ def _writes_of(copied: Tensor, tensor: Tensor) -> object:
     return written if known is copied and written is not None else object()
 
 
+def _are_same(one: Collection[object], other: Collection[object]) -> bool:
+    """Whether two collections hold the same objects in the same order."""
+    return len(one) == len(other) and all(map(is_, one, other))
+
+
 def _refill(held: dict[Any, object], kept: dict[Any, object], but: frozenset[str]) -> None:
-    if len(held) == len(kept) + sum(key in but for key in held) and all(held.get(key) is each for key, each in kept.items()):
-        return
+    """Put back what a dictionary held, but for these keys."""
     for key in [key for key in held if key not in but and key not in kept]:
         del held[key]
-    held.update(kept)
+    held.update((key, each) for key, each in kept.items() if key not in but)
 
 
 def _refill_set(items: set[object], members: set[object]) -> None:
@@ -136,9 +153,3 @@ def _refill_set(items: set[object], members: set[object]) -> None:
 
 def _rewind(generator: torch.Generator, drawn: Tensor) -> None:
     generator.set_state(drawn)
-
-
-def _rewrite(items: list[object], copied: list[object]) -> None:
-    if len(items) != len(copied) or any(one is not other for one, other in zip(items, copied, strict=True)):
-        items.clear()
-        items.extend(copied)

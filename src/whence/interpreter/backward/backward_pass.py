@@ -29,7 +29,8 @@ class Structure(NamedTuple):
     """What follows from the structure of a record, whatever its numbers: worked out once, for all calls like it."""
 
     path: Sequence[Step]  # the steps that relevance passes, in order
-    fan_ins: Mapping[Value, FanIn]  # of the sums for which it is a number
+    fan_ins: Mapping[Value, FanIn]  # of the sums for which it follows from the structure
+    shared: Collection[Value]  # those of them that have a lower neuron everywhere
     counted: Sequence[Step]  # the steps whose fan-in or bias depends on numbers
     users: Counter[Value]  # how many steps use a value
     infinite: Collection[Value]  # that may hold infinities, as those of a mask
@@ -73,6 +74,7 @@ class BackwardPass:
         self.biases: dict[Value, Tensor | None] = {}
         self.sides: dict[Value, Sides] = {}  # of the sums of the head: their positive and negative contributions
         self.bias_sides: dict[Value, Sides] = {}  # and those of biases among them, if a part of these is shared out
+        self._shared: Collection[Value] = () if known is None else known.shared
         self._users: Counter[Value] | None = None if known is None else known.users
         self._arriving: dict[Value, Arriving] = {}
         self._parts: dict[Value, dict[str, Tensor]] = {}  # what arrived at parts of a value, added up in memory of its own
@@ -96,15 +98,21 @@ class BackwardPass:
 
     def structure(self, steps: Collection[Step]) -> Structure:
         """What later calls of the same structure need not work out again; relevance passes these steps."""
-        numbers = {value: found for value, found in self.fan_ins.items() if not isinstance(found, Tensor)}
+        known: dict[Value, FanIn] = {}
+        for step in self.trace.steps:
+            is_known = step.rule.counts_alike(step) and all(value in known for value in step.inputs if value.in_sum)
+            for value in step.outputs:
+                if (found := self.fan_ins.get(value)) is not None and (is_known or not isinstance(found, Tensor)):
+                    known[value] = found
         counted = [
             step
             for step in self.trace.steps
             if any(value.in_sum for value in step.outputs)
-            and (self._has_bias(step) or any(isinstance(self.fan_ins.get(value), Tensor) for value in step.outputs))
+            and (self._has_bias(step) or any(value not in known for value in step.outputs if value in self.fan_ins))
         ]
         path = [step for step in self.trace.steps if step in steps]
-        return Structure(path, numbers, counted, self._used_by(), self.infinite)
+        shared = {value for value, found in known.items() if bool(torch.as_tensor(found > 0).all())}
+        return Structure(path, known, shared, counted, self._used_by(), self.infinite)
 
     def _used_by(self) -> Counter[Value]:
         if self._users is None:
@@ -128,10 +136,12 @@ class BackwardPass:
             arriving = [self._taken(value) for value in step.outputs]
             if all(each is None for each in arriving):
                 continue
-            self._audit(step, arriving)
-            arriving = [self._stopped(value, each) for value, each in zip(step.outputs, arriving, strict=True)]
-            if all(each is None for each in arriving):
-                continue
+            if self.audit:
+                self._audit(step, arriving)
+            if self.stops:
+                arriving = [self._stopped(value, each) for value, each in zip(step.outputs, arriving, strict=True)]
+                if all(each is None for each in arriving):
+                    continue
             try:
                 step.rule.hand_back(step, arriving, self)
             except RuntimeError as error:
@@ -195,15 +205,16 @@ class BackwardPass:
             raise InputError(
                 f"epsilon=0 divides by zero: a weighted sum in {step.layer or 'the model'!r} is exactly 0; use epsilon > 0"
             )
-        # relevance takes the precision of the value it reaches; at a cast's output it keeps its own, so that nothing is lost
-        is_cast = value.step is not None and value.step.rule.casts
-        if value.tensor.is_complex():
+        tensor = value.tensor
+        if tensor.is_complex():
             s = None  # its lower neurons are not counted
         elif q is not None and q.is_complex():
             q = q.real
         given = Arriving(r, q, s, n)
-        if not is_cast:
-            given = Arriving(*(each if each is None else each.to(value.tensor.dtype) for each in given))
+        # relevance takes the precision of the value it reaches; at a cast's output it keeps its own, so that nothing is lost
+        is_cast = value.step is not None and value.step.rule.casts
+        if not is_cast and any(each is not None and each.dtype != tensor.dtype for each in given):
+            given = Arriving(*(each if each is None else each.to(tensor.dtype) for each in given))
         known = self._arriving.get(value)
         self._arriving[value] = given if known is None else _sum(known, given)
         if self.audit:
@@ -241,7 +252,7 @@ class BackwardPass:
                 fan_in, bias = self.fan_ins[value], self.biases.get(value)
                 shared = share(z, q=own, bias=bias, fan_in=fan_in, rules=self.rules)
                 s = shared if s is None else s + shared
-                if isinstance(fan_in, Tensor) or fan_in == 0:
+                if (isinstance(fan_in, Tensor) or fan_in == 0) and value not in self._shared:
                     self._keep_unshared(step, value, own, fan_in)
         assert q is not None
         return Open(q, s)
@@ -349,10 +360,9 @@ class BackwardPass:
             self._note(step, -totals)
 
     def _audit(self, step: Step, arriving: Sequence[Arriving | None]) -> None:
-        if self.audit:
-            for value, each in zip(step.outputs, arriving, strict=True):
-                if each is not None:
-                    self._note(step, self.samples.totals(self.held(value, each), value))
+        for value, each in zip(step.outputs, arriving, strict=True):
+            if each is not None:
+                self._note(step, self.samples.totals(self.held(value, each), value))
 
     def _note(self, step: Step, totals: Tensor) -> None:
         layer = step.layer or f"{overrides.resolve_name(step.function) or step.name} in the model itself"

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from whence.interpreter.record.held import Held
@@ -30,11 +30,11 @@ class Changed(Exception):  # noqa: N818 - it is no error: the model is recorded 
 class Follower(TorchFunctionMode):
     """While active, compares every call with the expected one, and fills the record with the numbers of this run."""
 
-    def __init__(self, route: Route, model: nn.Module, table: Table) -> None:
+    def __init__(self, route: Route, held: Held, table: Table) -> None:
         super().__init__()
-        self._route, self._model, self._table = route, model, table
+        self._route, self._table = route, table
         self._place = 0
-        self._held = Held(model) if route.has_derived else None  # parameters may lie elsewhere in memory than before
+        self._held = held.again() if route.has_derived else held
         self.is_changed = False
         self.ids: Ids | None = None
         self._noted: list[tuple[Tensor, int]] = []
@@ -80,7 +80,7 @@ class Follower(TorchFunctionMode):
         step = expected.step
         if step is None:
             result = func(*args, **kwargs)
-            if self._held is not None:
+            if expected.derives and self._route.has_derived:
                 self._held.derive(tensors_of((args, dict(kwargs))), result)
             if expected.follows_ids and self.ids is not None:
                 self.ids.follow(expected.operation, func, args, kwargs, result)
@@ -138,14 +138,11 @@ class Follower(TorchFunctionMode):
                     raise self._changed()
                 leaves[n] = tensor if is_number else before
             step.leaves, step.arguments = leaves, rebuilt(step.arguments, leaves)
-        if self._held is not None:
-            step.is_trained, step.is_held = self._held.is_trained, self._held.holds
+        step.is_trained, step.is_held = self._held.is_trained, self._held.holds
         if expected.decides and not self._decides_the_same(expected, step):
             raise self._changed()
 
     def _decides_the_same(self, expected: Expected, step: Step) -> bool:
-        if self._held is None:
-            self._held = Held(self._model)
         rule = expected.operation.rule
         found = rule(step.arguments, self._held, step.product) if callable(rule) else rule
         out = step.outputs[0]
@@ -176,11 +173,11 @@ def _tensor(place: Place) -> Tensor:
 
 def _are_same(expected: object, given: object) -> bool:
     """Whether an argument is the expected one: the tensor at that place, or an equal number, also inside containers."""
+    if expected is given:
+        return True
     kind = type(expected)
     if kind is Value or kind is Cell:
         return cast(Value, expected).tensor is given
-    if expected is given:
-        return True
     if kind is not type(given) or isinstance(expected, Tensor):
         return False
     if isinstance(expected, (tuple, list)):

@@ -1,6 +1,7 @@
 """What a model holds: its parameters and buffers, recognised also in views of them."""
 
 from collections.abc import Sequence
+from copy import copy
 
 from torch import Tensor, nn
 
@@ -16,6 +17,12 @@ class Held:
         self._trained = {storage_of(parameter) for parameter in model.parameters()} - {0}
         self._buffers = {storage_of(buffer) for buffer in model.buffers()} - {0}
         self._derived: dict[int, Tensor] = {}  # computed from these alone, as −exp(A) is; kept alive, so that no id() is reused
+
+    def again(self) -> "Held":
+        """The same for another run, with nothing computed from them yet."""
+        found = copy(self)
+        found._derived = {}
+        return found
 
     def is_trained(self, tensor: object) -> bool:
         """Whether a tensor is a parameter of the model or a view of one."""

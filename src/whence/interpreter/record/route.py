@@ -38,6 +38,7 @@ class Expected:
     rewrite: Function | None = None
     looks_up: bool = False
     follows_ids: bool = False
+    derives: bool = False  # whether a constant may be computed from weights here
     lasts: bool = False  # whether what its rule saved holds for other numbers too
     fresh: Sequence[tuple[int, Place]] = ()  # constants among the step's leaves
     constants: Sequence[tuple[Value, Place]] = ()  # those that are values
@@ -140,6 +141,7 @@ class _Places:
             found.results = self._results(call, is_data=is_data)
         if call.step is None:
             ids = self.recorder.ids
+            found.derives = any(tensor.is_floating_point() for tensor in tensors)
             found.follows_ids = ids is not None and any(id(tensor) in ids.origins for tensor in tensors)
             return found
         self._prepare(found, call, call.step)

@@ -329,6 +329,10 @@ class Rule:
         """For every output the number N of lower neurons in its sum so far."""
         return [1] * len(step.outputs)
 
+    def counts_alike(self, step: Step) -> bool:
+        """Whether its fan-in follows from the structure of a model, if those of its inputs do: it depends on no number."""
+        return False
+
     def bias(self, step: Step, biases: dict[Value, Tensor | None]) -> Sequence[Tensor | None]:
         """For every output the bias in its sum so far."""
         return [None] * len(step.outputs)

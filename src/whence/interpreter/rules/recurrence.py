@@ -35,6 +35,11 @@ class RecurrentCall:
         """1, or 2 for a bidirectional layer."""
         return len(self.layers[0])
 
+    def of_layer(self, k: int, states: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The states (layers · directions, B, ·) of one layer."""
+        own = slice(k * self.directions, (k + 1) * self.directions)
+        return states if len(self.layers) == 1 else [state[own] for state in states]
+
     def boundaries(self, carried: Sequence[Tensor], direction: int) -> Tensor:
         """Sum the relevance (K, T + 1, B, ·) that a direction's states carry to (K, B, T + 1), in the order of the input."""
         total = torch.stack([each.sum(-1) for each in carried]).sum(0).transpose(1, 2)
@@ -93,7 +98,7 @@ class Recurrence(Rule):
         initial = self._initial(call)
         layers: list[Chosen] = []
         for k, directions in enumerate(call.layers):
-            states = [state[k * call.directions : (k + 1) * call.directions] for state in initial]
+            states = call.of_layer(k, initial)
             layers.append(run_layer(self.cell, x, directions, states, call.lengths, product=step.product))
             x = layers[-1].outputs()
         step.saved = call, layers
@@ -132,10 +137,9 @@ class Recurrence(Rule):
         keep = back.memory is not None and not call.is_cell
         initial = self._initial(call)
         for k in reversed(range(len(layers))):
-            own = [r[:, k * call.directions : (k + 1) * call.directions] for r in r_states]
+            own = r_states if len(layers) == 1 else [r[:, k * call.directions : (k + 1) * call.directions] for r in r_states]
             only = back.direction if k == 0 and call.directions == 2 else None
-            states = [state[k * call.directions : (k + 1) * call.directions] for state in initial]
-            layers[k].renew(call.to_steps(tensor(call.data)) if k == 0 else None, states)
+            layers[k].renew(call.to_steps(tensor(call.data)) if k == 0 else None, call.of_layer(k, initial))
             by_step = k == 0 and is_live(call.data) and not call.is_cell and back.wants_sums(call.data)
             swept = layers[k].relevance(r_x, own, back.rules, direction=only, by_step=by_step, keep=keep)
             for d in range(call.directions):
@@ -149,7 +153,8 @@ class Recurrence(Rule):
             r_x = swept.x
             r_initial = [swept.states, *r_initial]
         assert r_x is not None
-        self._hand_on(step, back, r_x, [torch.cat(each, dim=1) for each in zip(*r_initial, strict=True)])
+        first = r_initial[0] if len(layers) == 1 else [torch.cat(each, dim=1) for each in zip(*r_initial, strict=True)]
+        self._hand_on(step, back, r_x, first)
 
     def release(self, step: Step) -> None:
         for layer in step.saved[1]:

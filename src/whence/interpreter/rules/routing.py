@@ -193,6 +193,19 @@ class Cut(Routing):
         step.saved = Parts(axis % args[0].tensor.dim(), [part.shape for part in parts], parts[0].dim() < args[0].tensor.dim())
         return result
 
+    def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
+        """Where it is the same along the axis, it is that of every part."""
+        whole, saved = step.inputs[0], step.saved
+        known = fan_ins.get(whole)
+        if not isinstance(saved, Parts) or not isinstance(known, Tensor) or known.dim() != whole.tensor.dim():
+            return super().fan_in(step, fan_ins)
+        if known.shape[saved.axis] != 1:
+            return super().fan_in(step, fan_ins)
+        return [known.squeeze(saved.axis) if saved.drops else known] * len(step.outputs)
+
+    def counts_alike(self, step: Step) -> bool:
+        return isinstance(step.saved, Parts)
+
 
 class Pick(Routing):
     """A call that picks elements by value. It is not linear, so open sums end here."""

@@ -29,6 +29,7 @@ from whence.interpreter.rules.activations import (
     within_unit,
 )
 from whence.interpreter.rules.casts import RECAST, cast_to
+from whence.interpreter.rules.convolution import convolution
 from whence.interpreter.rules.linear import Map
 from whence.interpreter.rules.recurrence import RECURRENCES
 from whence.interpreter.rules.routing import Cut, Dropout, Pick, Placement, Routing
@@ -58,12 +59,12 @@ TABLE = Table([
     line("rmatmul", dense(weighted.matmul_from_right), operators="__rmatmul__", weighs="trained",
          apart=gates.turned_matrix_product_apart),
     line("einsum", dense(weighted.einsum), weighs="trained", apart=gates.einsum_apart),
-    line("conv1d", dense(weighted.convolution(F.conv1d))),
-    line("conv2d", dense(weighted.convolution(F.conv2d))),
-    line("conv3d", dense(weighted.convolution(F.conv3d))),
-    line("conv_transpose1d", dense(weighted.convolution(F.conv_transpose1d))),
-    line("conv_transpose2d", dense(weighted.convolution(F.conv_transpose2d))),
-    line("conv_transpose3d", dense(weighted.convolution(F.conv_transpose3d))),
+    line("conv1d", dense(convolution(F.conv1d))),
+    line("conv2d", dense(convolution(F.conv2d))),
+    line("conv3d", dense(convolution(F.conv3d))),
+    line("conv_transpose1d", dense(convolution(F.conv_transpose1d))),
+    line("conv_transpose2d", dense(convolution(F.conv_transpose2d))),
+    line("conv_transpose3d", dense(convolution(F.conv_transpose3d))),
     line("outer ger", Weighted(weighted.product_of(torch.outer))),
     line("tensordot", dense(weighted.product_of(weighted.tensordot))),
     line("sparse_mm", dense(weighted.matmul), apart=gates.matrix_product_apart),

@@ -41,6 +41,7 @@ class Weighting:
     back: Callable[..., Tensor] | None = None  # from q and the weights to q's part of every input element; None: by derivative
     needs_trained: bool = False  # whether `dense` and `back` hold only for trained weights, which connect also where they are 0
     has_one_path: bool = True  # whether an input element goes into an output element by one weight, not by several
+    window: "Window | None" = None  # of a convolution whose weights are all trained
 
     def connections(self) -> list[Tensor]:
         """For every weight 1 where it connects, 0 where it does not."""
@@ -48,6 +49,13 @@ class Weighting:
             torch.ones_like(weight) if solid else (weight != 0).to(weight.dtype)
             for weight, solid in zip(self.weights, self.solid, strict=True)
         ]
+
+
+class Window(NamedTuple):
+    """How a convolution connects, if all its weights do: every output channel sees the same places of all input channels."""
+
+    fan_in: Callable[[], Tensor]  # the number of lower neurons by place, (1, 1, *places)
+    spread: Callable[[Tensor], Tensor]  # from shares (K, B, C, *places) to their sum for every input element
 
 
 class Source(NamedTuple):
@@ -110,7 +118,8 @@ class Weighted(Rule):
                 weighting = replace(weighting, back=None, dense=None)
             weights = tuple(_kept(w, step, is_derived=weighting.back is None) for w in weighting.weights)
             solid = tuple(len(weightings) > 1 or step.is_trained(weight) for weight in weighting.weights)
-            weighting = replace(weighting, weights=weights, solid=solid)
+            window = weighting.window if all(solid) else None
+            weighting = replace(weighting, weights=weights, solid=solid, window=window)
             if weighting.back is not None:
                 out, graph = weighting.apply(weighting.data.tensor, *weights), None
             else:
@@ -141,7 +150,13 @@ class Weighted(Rule):
             return [0]
         if weighting.dense is not None:
             return [torch.Size([data.shape[axis] for axis in weighting.dense]).numel()]
+        if weighting.window is not None:
+            return [weighting.window.fan_in()]
         return [weighting.apply(torch.ones_like(data), *weighting.connections())]
+
+    def counts_alike(self, step: Step) -> bool:
+        weighting: Weighting = step.saved[0].weighting
+        return weighting.dense is not None or weighting.window is not None
 
     def bias(self, step: Step, biases: dict[Value, Tensor | None]) -> Sequence[Tensor | None]:
         bias: Tensor | None = step.saved[0].weighting.bias
@@ -242,6 +257,8 @@ def _shared(weighting: Weighting, s: Tensor) -> Tensor:
     data = weighting.data.tensor
     if weighting.dense is not None:
         return s.sum(weighting.dense, keepdim=True).expand(len(s), *data.shape)
+    if weighting.window is not None:
+        return weighting.window.spread(s)
     with torch.enable_grad():
         ones = torch.ones_like(data, requires_grad=True)
         connected = weighting.apply(ones, *weighting.connections())
@@ -298,12 +315,12 @@ def linear(input: Value | Tensor, weight: Value | Tensor, bias: Value | Tensor |
 
 def matmul(a: Value | Tensor, b: Value | Tensor) -> Sequence[Weighting]:
     """a @ b, the weights on either side."""
-    if isinstance(a, Value) and isinstance(b, Tensor) and b.dim() == 2 and all(map(_is_usual, (a.tensor, b))):
+    if isinstance(a, Value) and isinstance(b, Tensor) and b.dim() == 2 and all(map(is_usual, (a.tensor, b))):
         return [Weighting(a, (b,), None, torch.matmul, dense=(-1,), back=_through, needs_trained=True)]
     return connections(torch.matmul, (a, b))
 
 
-def _is_usual(tensor: Tensor) -> bool:
+def is_usual(tensor: Tensor) -> bool:
     """Whether a tensor holds real numbers, and is not sparse."""
     return tensor.layout == torch.strided and not tensor.is_complex()
 
@@ -364,24 +381,6 @@ def product_of(function: Callable[..., Tensor]) -> Callable[..., Sequence[Weight
 def elementwise(a: Value | Tensor, b: Value | Tensor) -> Sequence[Weighting]:
     """a ⊙ b with a trained weight."""
     return connections(torch.mul, (a, b))
-
-
-def convolution(function: Callable[..., Tensor]) -> Callable[..., Sequence[Weighting]]:
-    """A convolution by its function: F.conv1d, F.conv2d or F.conv3d."""
-
-    def read(
-        input: Value | Tensor, weight: Value | Tensor, bias: Value | Tensor | None = None, *settings: object, **more: object
-    ) -> Sequence[Weighting]:
-        bias = constant(bias)
-        if bias is not None:
-            bias = bias.view(-1, *(1,) * (plain(weight).dim() - 2))
-
-        def convolved(x: Tensor, w: Tensor) -> Tensor:
-            return function(x, w, None, *settings, **more)
-
-        return connections(convolved, (input, weight), bias=bias)
-
-    return read
 
 
 def layer_norm(

@@ -124,22 +124,20 @@ class NativeLayer:
         self.out = self._like_x((), len(weights) * self.hidden)
         self.states: list[Tensor] = [state.clone(memory_format=torch.contiguous_format) for state in states]
         self.starts: list[Sequence[Tensor]] = []  # for every segment, the states (D, B, H) before it
+        out, (out_time, out_row, _) = self.out.data_ptr(), self.out.stride()
         for start in range(0, self.steps, self.segment):
             self.starts.append(self.states)
             self.states = [state.clone() for state in self.states]
             for d, tape in enumerate(self.tapes):
                 own = self._arguments(d, start, tape)
-                _set(own, out=self.out[..., d * self.hidden :], **self._by_name([state[d] for state in self.states]))
-                own.out_time, own.out_row = self.out.stride()[:2]
+                for name, state in zip(self.cell.states, self.states, strict=True):
+                    setattr(own, name, _place(state, d))
+                own.out, own.out_time, own.out_row = out + d * self.hidden * self.out.element_size(), out_time, out_row
                 self._run(self.kernels.forward, own)
 
     def renew(self, x: Tensor) -> None:
         """Take the same input from another place in memory."""
         self.x = x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
-
-    def _by_name(self, states: Sequence[Tensor], prefix: str = "") -> dict[str, Tensor]:
-        """States, or their relevance with the prefix "r_", as fields of the C struct."""
-        return {prefix + name: state for name, state in zip(self.cell.states, states, strict=True)}
 
     def _new_tape(self) -> Tensor:
         return borrow((self.segment, self.batch, self.kept, self.hidden), self.x.dtype)
@@ -164,10 +162,13 @@ class NativeLayer:
         setattr(own, "from", start)
         own.to, own.is_reverse, own.targets = min(start + self.segment, self.steps), d, 1
         own.batch, own.inputs, own.hidden = self.batch, self.inputs, self.hidden
-        own.x_time, own.x_row = self.x.stride()[:2]
+        own.x_time, own.x_row, _ = self.x.stride()
         own.tape_time = self.batch * self.kept * self.hidden
-        before = self.starts[start // self.segment][0][d]
-        _set(own, x=self.x, lengths=self.lengths, tape=tape, h_start=before, **self.directions[d])
+        own.x, own.lengths = self.x.data_ptr(), self.lengths.data_ptr()
+        own.tape = None if tape is None else tape.data_ptr()
+        own.h_start = _place(self.starts[start // self.segment][0], d)
+        for name, packed in self.directions[d].items():
+            setattr(own, name, packed.data_ptr())
         return own
 
     def _run(self, kernel: Callable[..., Any], given: Arguments) -> None:
@@ -179,7 +180,7 @@ class NativeLayer:
         share = -(-self.batch // threads)
 
         def part(first: int) -> None:
-            own, scratch = Arguments.from_buffer_copy(given), self.x.new_empty(size)
+            own, scratch = given if threads == 1 else Arguments.from_buffer_copy(given), self.x.new_empty(size)
             own.first, own.last, own.scratch = first, min(first + share, self.batch), scratch.data_ptr()
             kernel(ctypes.byref(own))
 
@@ -207,18 +208,21 @@ class NativeLayer:
         absorbed = self.x.new_zeros(2, count, targets, self.batch, dtype=torch.float64)
         if r_outputs is not None and r_outputs.stride(-1) != 1:
             r_outputs = r_outputs.contiguous()
+        r_target, r_x_strides, r_x_place = r[0].stride(0), r_x.stride(), r_x.data_ptr()
+        of_bias, of_stabiliser = absorbed  # (D, K, B) each
         for d in range(count):  # in turn: the second direction adds to what the first wrote
             for own in self._segments_back(d):
-                own.targets, own.is_by_step, own.r_target = targets, by_step, r[0].stride(0)
+                own.targets, own.is_by_step, own.r_target = targets, by_step, r_target
                 own.epsilon, own.returned, own.delta = rules.epsilon, rules.returned, rules.delta
-                _set(own, of_bias=absorbed[0, d], of_stabiliser=absorbed[1, d])
-                _set(own, **self._by_name([each[:, d] for each in r], prefix="r_"))
+                own.of_bias, own.of_stabiliser = _place(of_bias, d), _place(of_stabiliser, d)
+                for name, each in zip(self.cell.states, r, strict=True):
+                    setattr(own, f"r_{name}", _place(each, d, axis=1))
                 if direction in (None, d):
-                    own.r_x, own.is_added = r_x.data_ptr(), d > 0 and direction is None
-                    own.r_x_target, own.r_x_time, own.r_x_row = r_x.stride()[:3]
+                    own.r_x, own.is_added = r_x_place, d > 0 and direction is None
+                    own.r_x_target, own.r_x_time, own.r_x_row, _ = r_x_strides
                 if r_outputs is not None:
-                    own.r_out = r_outputs[..., d * self.hidden :].data_ptr()
-                    own.r_out_target, own.r_out_time, own.r_out_row = r_outputs.stride()[:3]
+                    own.r_out = r_outputs.data_ptr() + d * self.hidden * r_outputs.element_size()
+                    own.r_out_target, own.r_out_time, own.r_out_row, _ = r_outputs.stride()
                 self._run(self.kernels.back, own)
         bias, stabiliser = absorbed.to(self.x.dtype)
         return SweptLayer(r_x, r, bias, stabiliser)
@@ -231,14 +235,14 @@ class NativeLayer:
             own = self._arguments(d, number * self.segment, tape)
             if kept is None:
                 states = [state[d].clone() for state in self.starts[number]]
-                _set(own, **self._by_name(states))
+                for name, state in zip(self.cell.states, states, strict=True):
+                    setattr(own, name, state.data_ptr())
                 self._run(self.kernels.forward, own)
             yield own
         if kept is None:
             give_back(tape)
 
 
-def _set(arguments: Arguments, **tensors: Tensor | None) -> None:
-    """Set the fields that are addresses of tensors."""
-    for name, tensor in tensors.items():
-        setattr(arguments, name, None if tensor is None else tensor.data_ptr())
+def _place(tensor: Tensor, index: int, *, axis: int = 0) -> int:
+    """The address of one entry along an axis of a tensor."""
+    return tensor.data_ptr() + index * tensor.stride(axis) * tensor.element_size()
