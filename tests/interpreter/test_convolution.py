@@ -1,6 +1,6 @@
 """Convolutions against the weighted rule on the matrix that they are, in NumPy."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ class Scores(nn.Module):
 
     def __init__(self, convolution: nn.Module) -> None:
         super().__init__()
-        self.convolution = convolution
+        self.convolution: Any = convolution
 
     def forward(self, x: Tensor) -> Tensor:
         return self.convolution(x).flatten(1)
@@ -50,7 +50,7 @@ def expected(convolution: nn.Module, x: Tensor) -> np.ndarray[Any, Any]:
     """The relevance (outputs, B, inputs) of every input element for every output, by loops over samples and outputs."""
     weights = matrix_of(convolution, tuple(x.shape[1:]))
     ones = type(convolution)(**_settings(convolution)).double()
-    nn.init.ones_(ones.weight)
+    nn.init.ones_(cast(Tensor, ones.weight))
     connected = matrix_of(ones, tuple(x.shape[1:])) != 0
     bias = convolution(torch.zeros_like(x[:1])).flatten(1)[0].detach().numpy()
     found = np.zeros((len(weights), len(x), weights.shape[1]))

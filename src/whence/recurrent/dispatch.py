@@ -144,14 +144,18 @@ class Chosen:
         keep: bool = False,
     ) -> SweptLayer:
         """Hand back relevance. Only the reference keeps what states carried, and only it handles 0 / 0 without a stabiliser."""
-        smallest = torch.finfo(torch.promote_types(self._x.dtype, torch.float32)).tiny
-        if keep or rules.epsilon < smallest:
+        if keep or is_without_stabiliser(rules, self._x):
             slow = self._reference(self._x, self._states)
             return slow.relevance(r_outputs, r_states, rules, direction=direction, by_step=by_step, keep=keep)
         is_summed = by_step and not self._cell.has_bounded_states
         with _on(self._x.device):
             found = self._layer.relevance(r_outputs, r_states, rules, direction=direction, by_step=by_step and not is_summed)
         return found._replace(x=found.x.sum(-1, keepdim=True)) if is_summed else found
+
+
+def is_without_stabiliser(rules: Rules, x: Tensor) -> bool:
+    """Whether ε is 0 in the precision that x is computed in."""
+    return rules.epsilon < torch.finfo(x.dtype if x.dtype == torch.float64 else torch.float32).tiny
 
 
 def run_layer(

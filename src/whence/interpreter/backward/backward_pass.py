@@ -1,8 +1,8 @@
 """The backward pass: relevance goes from the score through every step to the inputs; a ledger keeps what was absorbed."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, overrides
@@ -22,7 +22,7 @@ from whence.equations import (
 from whence.errors import InputError
 from whence.interpreter.backward.samples import Samples
 from whence.interpreter.record.refusal import unforeseen
-from whence.interpreter.record.step import Arriving, FanIn, Index, Open, Step, Trace, Value
+from whence.interpreter.record.step import Arriving, FanIn, Index, Open, Rule, Step, Trace, Value
 
 
 class Structure(NamedTuple):
@@ -76,6 +76,9 @@ class BackwardPass:
         self.bias_sides: dict[Value, Sides] = {}  # and those of biases among them, if a part of these is shared out
         self._shared: Collection[Value] = () if known is None else known.shared
         self._users: Counter[Value] | None = None if known is None else known.users
+        self.together: dict[Step, Any] = {}
+        self._alike: dict[tuple[Rule, str], list[Step]] = {}
+        self._ends: list[Callable[[], None]] = []
         self._arriving: dict[Value, Arriving] = {}
         self._parts: dict[Value, dict[str, Tensor]] = {}  # what arrived at parts of a value, added up in memory of its own
         self._entries: dict[tuple[str, int], tuple[Tensor, Value]] = {}  # amounts for the ledger that are still to be summed
@@ -324,8 +327,21 @@ class BackwardPass:
         self.absorbed.setdefault(key, amount.new_zeros(()))
         self._entries[key, entry] = (amount if known is None else known[0] + amount), value
 
+    def alike(self, step: Step) -> Sequence[Step]:
+        """The steps that relevance passes with the same rule in the same layer, in order."""
+        if not self._alike:
+            for each in self._path:
+                self._alike.setdefault((each.rule, each.layer), []).append(each)
+        return self._alike[step.rule, step.layer]
+
+    def at_end(self, enter: Callable[[], None]) -> None:
+        """Call a function after the last step, before the ledger is closed."""
+        self._ends.append(enter)
+
     def _settle(self) -> None:
         """Sum what is still to be entered into the ledger."""
+        for enter in self._ends:
+            enter()
         for (key, _), (amount, value) in self._entries.items():
             self.absorbed[key] = self.absorbed[key] + self.samples.totals(amount, value)
         self._entries.clear()
@@ -339,6 +355,10 @@ class BackwardPass:
         else:
             sums = amount.new_zeros(len(amount), self.samples.count + 1).index_add(1, columns, amount)
             self._enter(step, kind, sums[:, 1:], part)
+
+    def is_in_order(self, value: Value) -> bool:
+        """Whether the samples of a value (..., n, ·) lie in order along its second-to-last axis."""
+        return self.samples.owners is None or self.samples.columns(value) is None
 
     def adopt(self, term: Value, total: Value) -> None:
         """Give a term that belongs to no sample (a constant behind a gate) the owners of the sum it is added to."""

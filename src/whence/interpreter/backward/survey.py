@@ -44,6 +44,8 @@ class Survey(BackwardPass):
         try:
             step.rule.receivers(step)
             step.rule.hand_back(step, arriving, self)
+            while self._ends:
+                self._ends.pop()()
         except NoRule as reason:
             self.refused[step] = str(reason) or "it has no rule"
             self._go_on(step)
@@ -71,6 +73,10 @@ class Survey(BackwardPass):
         super().deliver(step, value, r=r, q=q, s=s, n=n)
         if value.is_live:
             self.received[step][value] = None
+
+    def is_in_order(self, value: Value) -> bool:
+        """Never: every step has a ledger of its own."""
+        return False
 
     def absorb(self, step: Step, kind: str, amount: Tensor, value: Value, *, part: str = "") -> None:
         """Note that relevance is absorbed at a step, under the name that it has in the ledger."""

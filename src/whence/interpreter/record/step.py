@@ -220,6 +220,19 @@ class Backward(Protocol):
     biases: dict[Value, Tensor | None]
     direction: int | None
     memory: dict[str, Tensor] | None
+    together: dict[Step, Any]  # what a rule computes for several of its steps at once, by step
+
+    def alike(self, step: Step) -> Sequence[Step]:
+        """The steps that relevance passes with the same rule in the same layer, in order."""
+        ...
+
+    def at_end(self, enter: Callable[[], None]) -> None:
+        """Call a function after the last step, before the ledger is closed."""
+        ...
+
+    def is_in_order(self, value: Value) -> bool:
+        """Whether the samples of a value (..., n, ·) lie in order along its second-to-last axis."""
+        ...
 
     def deliver(
         self,

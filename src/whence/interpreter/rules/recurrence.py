@@ -11,9 +11,10 @@ from whence.interpreter.record.refusal import Refused
 from whence.interpreter.record.step import Arriving, Backward, Owners, Rule, Step, Value
 from whence.recurrent.cell import Cell
 from whence.recurrent.cells import CELLS
-from whence.recurrent.dispatch import Chosen, run_layer
+from whence.recurrent.dispatch import Chosen, is_without_stabiliser, run_layer
 from whence.recurrent.sequences import Packing
-from whence.recurrent.weights import Weights, by_layer
+from whence.recurrent.weights import Weights, by_layer, tensors
+from whence.trees import floats_of
 
 State = Value | Tensor | Sequence[Value | Tensor]  # an LSTM has two
 
@@ -94,6 +95,18 @@ class Recurrence(Rule):
     def run(self, step: Step) -> object:
         args, kwargs = step.arguments
         call = self.read(self.cell, *args, **kwargs)
+        if call.is_cell and (not self.cell.has_products or step.product == "all"):
+            result = super().run(step)  # PyTorch's own
+            if _is_usual(call, floats_of(result)):
+                step.saved = call, None
+                return result
+        return self._followed(step, call)
+
+    def lasts(self, step: Step) -> bool:
+        return step.saved[1] is None
+
+    def _followed(self, step: Step, call: RecurrentCall) -> object:
+        """Run the layers on the best path for each, and keep their tapes."""
         x = call.to_steps(tensor(call.data))
         initial = self._initial(call)
         layers: list[Chosen] = []
@@ -130,6 +143,12 @@ class Recurrence(Rule):
         return [call.from_steps(over_time).expand(shapes[0]), *(columns.expand(shape) for shape in shapes[1:])]
 
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
+        if step.saved[1] is None and not is_without_stabiliser(back.rules, tensor(step.saved[0].data)):
+            self._hand_back_single(step, arriving, back)
+            return
+        if step.saved[1] is None:
+            args, kwargs = step.arguments
+            self._followed(step, self.read(self.cell, *args, **kwargs))
         call: RecurrentCall = step.saved[0]
         layers: list[Chosen] = step.saved[1]
         r_x, r_states = self._arrived(step, arriving)
@@ -156,8 +175,42 @@ class Recurrence(Rule):
         first = r_initial[0] if len(layers) == 1 else [torch.cat(each, dim=1) for each in zip(*r_initial, strict=True)]
         self._hand_on(step, back, r_x, first)
 
+    def _hand_back_single(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
+        """The same for a cell that PyTorch ran. What needs no relevance is computed at once for all steps of a loop."""
+        r_states = [None if each is None else each.r for each in arriving]
+        if step not in back.together:
+            targets = next(len(r) for r in r_states if r is not None)
+            self._prepare(step, back, targets)
+        singles, n = back.together[step]
+        r_x, r_before = singles.back(n, r_states)
+        self._hand_on(step, back, r_x.unsqueeze(1), [each.unsqueeze(1) for each in r_before])
+
+    def _prepare(self, step: Step, back: Backward, targets: int) -> None:
+        """Put the steps together that are like this one, as many as `AT_ONCE` allows, up to this one: the last comes first."""
+        alike = [each for each in back.alike(step) if each not in back.together and _is_alike(each, step)]
+        if not all(back.is_in_order(each.outputs[-1]) for each in alike):  # the ledger of each is its own
+            alike = [step]
+        size = tensor(step.saved[0].states[0]).nbytes
+        members = alike[: alike.index(step) + 1][-max(1, AT_ONCE // (size * (4 + targets))) :]
+        calls: list[RecurrentCall] = [each.saved[0] for each in members]
+        x, count = [tensor(call.data) for call in calls], len(self.cell.states)
+        before = [[tensor(call.states[k]) for call in calls] for k in range(count)]
+        after = [[each.outputs[k].tensor for each in members] for k in range(count)]
+        args, kwargs = step.arguments
+        weights = self.read(self.cell, *args, **kwargs).layers[0][0]
+        singles = self.cell.singles(x, before, after, weights, back.rules, targets=targets)
+        back.together.update((each, (singles, n)) for n, each in enumerate(members))
+
+        def enter() -> None:
+            if back.rules.delta != 1:
+                back.absorb_columns(step, "bias", singles.of_bias(), step.outputs[-1])
+            if back.rules.returned != 1:
+                back.absorb_columns(step, "stabiliser", singles.stabiliser, step.outputs[-1])
+
+        back.at_end(enter)
+
     def release(self, step: Step) -> None:
-        for layer in step.saved[1]:
+        for layer in step.saved[1] or ():
             layer.release()
 
     def _arrived(self, step: Step, arriving: Sequence[Arriving | None]) -> tuple[Tensor | None, list[Tensor]]:
@@ -185,6 +238,33 @@ class Recurrence(Rule):
                 back.deliver(step, state, r=r[:, 0] if call.is_cell else r)
             else:
                 back.absorb_columns(step, "initial_state", r.sum((1, 3)), last)
+
+
+AT_ONCE = 2**26  # bytes of states and coefficients whose factors are computed together
+
+
+def _is_usual(call: RecurrentCall, results: Sequence[Tensor]) -> bool:
+    """Whether a cell reads a batch of ordinary numbers in one precision, with weights that are tensors."""
+    (weights,) = call.layers[0]
+    given = [tensor(call.data), *map(tensor, call.states)]
+    every = [*given, *results, *tensors(weights).values()]
+    return (
+        all(each.dim() == 2 and each.numel() > 0 for each in given)
+        and given[0].dtype in (torch.float32, torch.float64)
+        and all(each.dtype == given[0].dtype and each.device == given[0].device and not each.is_neg() for each in every)
+    )
+
+
+def _is_alike(step: Step, other: Step) -> bool:
+    """Whether two steps of a layer have the same weights and sizes."""
+    (own, own_names), (its, its_names) = step.arguments, other.arguments
+    if step.saved[1] is not None or len(own) != len(its) or own_names or its_names:
+        return step is other
+    calls: Sequence[RecurrentCall] = (step.saved[0], other.saved[0])
+    shapes = [
+        [tensor(call.data).shape, tensor(call.data).dtype, *(tensor(each).shape for each in call.states)] for call in calls
+    ]
+    return shapes[0] == shapes[1] and all(one is another for one, another in zip(own[2:], its[2:], strict=True))
 
 
 def several(state: State) -> tuple[Value | Tensor, ...]:

@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from whence.recurrent.cell import Cell, Native, Panels, TritonKernels
 from whence.recurrent.gru import decomposition, reference
+from whence.recurrent.gru.singles import Singles
 from whence.recurrent.gru.weights import GRUWeights, gru_weights
 
 
@@ -36,6 +37,7 @@ GRU = Cell(
     forward=reference.forward,
     relevance=reference.relevance,
     decomposition=decomposition.step,
+    singles=Singles,
     native=Native("gru/steps.c", tape=("WRITTEN", "CANDIDATE", "M", "GATED", "H"), pack=pack),
     triton=kernels,
 )

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from whence.recurrent.cell import Cell, Native, Panels, Plain, TritonKernels
 from whence.recurrent.lstm import decomposition, plain, reference
+from whence.recurrent.lstm.singles import Singles
 from whence.recurrent.lstm.weights import LSTMWeights, lstm_weights
 
 
@@ -33,6 +34,7 @@ LSTM = Cell(
     forward=reference.forward,
     relevance=reference.relevance,
     decomposition=decomposition.step,
+    singles=Singles,
     plain=Plain(plain.forward, plain.relevance),
     native=Native("lstm/steps.c", tape=("WRITTEN", "CANDIDATE", "C", "H"), pack=pack),
     triton=kernels,
