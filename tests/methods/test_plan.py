@@ -492,3 +492,30 @@ def test_a_rule_that_a_user_adds_later_holds_at_once() -> None:
         TABLE.update(known)
         TABLE.changes += 1
     assert_close(after, before / 2)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.4])
+@pytest.mark.parametrize("name", ZOO)
+def test_numbers_that_the_backward_pass_does_not_need_are_let_go_of(name: str, delta: float) -> None:
+    """Whatever is let go of while the model runs is NaN from then on, so a number that was needed would be seen."""
+    torch.manual_seed(0)
+    model = ZOO[name](4, 6, 3).double().eval()
+    method = whence.LRP(delta=delta)
+    for _ in range(4):
+        x = torch.randn(2, 5, 4, dtype=torch.float64)
+        found, fresh = (whence.relevance(each, x, target=1, method=method) for each in (model, copy.deepcopy(model)))
+        assert_close(found.relevance, fresh.relevance)
+        assert found.absorbed.keys() == fresh.absorbed.keys()
+        for key, amount in found.absorbed.items():
+            assert_close(amount, fresh.absorbed[key])
+
+
+def test_a_planned_call_of_a_cell_written_by_hand_keeps_few_numbers() -> None:
+    model = Written()
+    x = torch.randn(B, T, E)
+    for _ in range(3):
+        whence.relevance(model, x, target=0)
+    (plan,) = plans_of(model)._known.values()
+    freed = [value for call in plan.route.calls for value, _ in call.frees]
+    made = [value for step in plan.route.trace.steps for value in step.outputs]
+    assert len(freed) > len(made) / 2 and len(set(freed)) == len(freed)

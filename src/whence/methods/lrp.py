@@ -64,6 +64,11 @@ def _balance(left: Tensor, scores: Tensor, absorbed: Mapping[str, Tensor]) -> tu
     return [each for each, most in zip(absorbed.items(), largest, strict=False) if most != 0], margin
 
 
+def _is_close(margin: float | None, dtype: torch.dtype) -> bool:
+    """Whether a gap is no more than rounding in this precision; it is not if it is not a number."""
+    return margin is not None and margin <= 100 * torch.finfo(dtype).eps ** 0.75
+
+
 def _explained_by(back: BackwardPass, found: Sequence[Tensor], zero: Tensor, *, at: str | None) -> Tensor:
     """The relevance (K, B) of the inputs, or of the layer `at`; what bypassed that layer counts as absorbed by the inputs."""
     totals = back.samples.totals
@@ -173,6 +178,8 @@ class LRP(Method):
             result = self._followed(plan, forward, question) if is_free else None
         if is_free and result is None:
             plans.drop(key)
+        if result is not None and not _is_close(result.margin, result.score.dtype):
+            return None  # a record says where the gap opens
         return result if result is None or not question.by_step else result.by_step()
 
     def _followed(self, plan: Plan, forward: Forward, question: Question) -> Result | None:
@@ -195,7 +202,9 @@ class LRP(Method):
         # no number where one of the inputs' is not finite, or an output is not a number
         marks = [0 * leaf.tensor.sum() for leaf in trace.leaves]
         marks.append(torch.where(found.output.isnan(), found.output, 0.0).sum())
-        return self._explained(back, forward, question, found.output, found.selection, found.start, plan.choices, [], marks)
+        return self._explained(
+            back, forward, question, found.output, found.selection, found.start, plan.choices, [], marks, is_planned=True
+        )
 
     def _recorded(self, forward: Forward, question: Question, key: Hashable | None) -> Result:
         """The answer by a record of this call; a plan is made of it for later calls, if there is a key."""
@@ -225,6 +234,7 @@ class LRP(Method):
                 plan = plan_of(
                     recorder, forward, recorded.ids, output, target,
                     samples=samples, selection=selection, start=start, structure=back.structure(steps), choices=choices,
+                    is_plain=self.head == "epsilon",
                 )  # fmt: skip
                 if plan is not None:
                     plans_of(forward.model).keep(key, plan)
@@ -242,6 +252,8 @@ class LRP(Method):
         choices: tuple[Choice, ...],
         middle: list[object],
         marks: Sequence[Tensor] = (),
+        *,
+        is_planned: bool = False,
     ) -> Result:
         """Hand the score back from where it starts, and put the result together; `marks` are 0 if the inputs are finite."""
         at, samples = question.at, back.samples
@@ -255,8 +267,9 @@ class LRP(Method):
         explained = _explained_by(back, found, torch.zeros_like(scores), at=at)
         absorbed, margin = _balance(sum(marks, start=scores - explained), scores, back.absorbed)
         gaps: dict[str, Tensor] = {}
-        if not margin <= 100 * torch.finfo(scores.dtype).eps ** 0.75:  # also if it is not a number
+        if not _is_close(margin, scores.dtype):
             self._require_finite([*found, *marks], back.absorbed)
+        if not _is_close(margin, scores.dtype) and not is_planned:
             audit = BackwardPass(back.trace, self.rules, samples, audit=True, head=back.head)
             audit.run(starts)
             gaps = audit.gaps

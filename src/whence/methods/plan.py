@@ -19,7 +19,7 @@ from torch.overrides import _get_current_function_mode_stack
 
 from whence.choice import Choice
 from whence.interpreter.backward.backward_pass import Structure
-from whence.interpreter.backward.path import Start, starts_of
+from whence.interpreter.backward.path import Start, starts_of, values_read
 from whence.interpreter.backward.samples import Samples
 from whence.interpreter.record.follower import Changed, Follower
 from whence.interpreter.record.held import Held
@@ -236,8 +236,12 @@ def plan_of(
     start: Start,
     structure: Structure,
     choices: tuple[Choice, ...],
+    is_plain: bool,
 ) -> Plan | None:
-    """The plan that a record gives; None if more than the structure decided about it."""
+    """The plan that a record gives; None if more than the structure decided about it.
+
+    `is_plain`: the backward pass reads the numbers that rules say it reads, and no others.
+    """
     if recorder.is_in_doubt() or samples.is_derived:
         return None
     given = tensors_of((tuple(forward.args), dict(forward.kwargs)))
@@ -247,5 +251,8 @@ def plan_of(
         return None
     samples.compact()
     recorder.is_kept = True
+    if is_plain:
+        counted = [value for step in structure.counted for value in (*step.inputs, *step.outputs)]
+        route.free_all_but({*values_read(structure.path, start.masks), *counted})
     held, weights = Held(forward.model), Inventory(forward.model)
     return Plan(route, samples, selection, start, structure, choices, is_fixed(target), weights, held)

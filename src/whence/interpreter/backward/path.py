@@ -108,6 +108,16 @@ def required_steps(trace: Trace, starts: Collection[Value], *, is_strict: bool =
     return steps
 
 
+def values_read(path: Sequence[Step], starts: Collection[Value]) -> set[Value]:
+    """The values whose numbers a backward pass from `starts` through these steps needs."""
+    finished, read = set(starts), set(starts)
+    for step in reversed(path):
+        outputs = set(step.outputs)
+        read.update(each for each in step.rule.reads(step) if each in finished or each not in outputs or not each.in_sum)
+        finished.update(each for each in step.inputs if step.rule.finishes(step, each, finished))
+    return read
+
+
 def choices_of(trace: Trace, steps: Collection[Step], ends: Sequence[Step]) -> tuple[Choice, ...]:
     """What had to be decided in these steps, and before which functions at the end of the model relevance starts."""
     before = "it ends the model, so relevance starts from the scores before it"

@@ -37,7 +37,7 @@ class Follower(TorchFunctionMode):
         self._held = held.again() if route.has_derived else held
         self.is_changed = False
         self.ids: Ids | None = None
-        self._noted: list[tuple[Tensor, int]] = []
+        self._noted: dict[Value | Cell, tuple[Tensor, int]] = {}
 
     def start(self, number: int, vectors: Tensor) -> Tensor:
         """Put the vectors that were looked up for the ids of an input on the record."""
@@ -51,7 +51,7 @@ class Follower(TorchFunctionMode):
         """Whether the model made all expected calls, and nothing was written to unseen."""
         if self.is_changed or self._place != len(self._route.calls) or output is not self._route.output.tensor:
             return False
-        return all(tensor._version == version for tensor, version in self._noted)
+        return all(tensor._version == version for tensor, version in self._noted.values())
 
     def __torch_function__(self, func: Function, types: object, args: Args = (), kwargs: Kwargs | None = None) -> object:
         if reads_form(self._table, func):
@@ -64,7 +64,17 @@ class Follower(TorchFunctionMode):
         if (kwargs or expected.kwargs) and not _are_same(expected.kwargs, kwargs or {}):
             raise self._changed()
         self._place += 1
-        return self._made(expected, func, args, kwargs or {})
+        result = self._made(expected, func, args, kwargs or {})
+        for value, without_numbers in expected.frees:
+            self._free(value, without_numbers)
+        return result
+
+    def _free(self, value: Value, without_numbers: Tensor) -> None:
+        """Let go of a value's numbers, if nothing was written to it unseen."""
+        value.tensor = without_numbers
+        tensor, version = self._noted.pop(value)
+        if tensor._version != version:
+            raise self._changed()
 
     def _changed(self) -> Changed:
         self.is_changed = True
@@ -111,7 +121,7 @@ class Follower(TorchFunctionMode):
             found = result.detach() if expected.step is not None else result
             assert place is not None
             place.tensor = found
-            self._noted.append((found, found._version))
+            self._noted[place] = found, found._version
             return found
         leaves = leaves_of(result)
         if len(leaves) != len(expected.results):
@@ -122,7 +132,7 @@ class Follower(TorchFunctionMode):
                 if not isinstance(tensor, Tensor):
                     raise self._changed()
                 leaves[n] = place.tensor = tensor.detach() if isinstance(place, Value) else tensor
-                self._noted.append((place.tensor, version_of(place.tensor)))
+                self._noted[place] = place.tensor, version_of(place.tensor)
         return rebuilt(result, leaves) if expected.step is not None else result
 
     def _refresh(self, expected: Expected, step: Step) -> None:

@@ -1,6 +1,6 @@
 """A route: the calls of a model that are expected again, made from a record of them, and the record whose steps they fill."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -43,6 +43,7 @@ class Expected:
     fresh: Sequence[tuple[int, Place]] = ()  # constants among the step's leaves
     constants: Sequence[tuple[Value, Place]] = ()  # those that are values
     decides: bool = False  # whether its rule may depend on the numbers of constants
+    frees: Sequence[tuple[Value, Tensor]] = ()  # values that nobody needs after it, and tensors of their form without numbers
 
 
 @dataclass(eq=False, slots=True)
@@ -55,6 +56,24 @@ class Route:
     ids: list[Cell | None]  # by input, where its token ids are kept
     output: Value
     has_derived: bool  # whether a step has constants that are views of weights, or computed from them
+
+    def free_all_but(self, read: Collection[Value]) -> None:
+        """From now on, let go of the numbers of all values but these after the last call that uses them."""
+        kept = {*read, *self.trace.leaves, self.output}
+        done, none = set[Value](), dict[tuple[torch.dtype, torch.device], Tensor]()
+        for call in reversed(self.calls):
+            used = {each for each in leaves_of((call.args, dict(call.kwargs))) if isinstance(each, Value)}
+            used.update(each for each in call.results if isinstance(each, Value))
+            used.update(() if call.step is None else call.step.inputs)
+            frees: list[tuple[Value, Tensor]] = []
+            for value in used - kept - done:
+                tensor = value.tensor
+                key = tensor.dtype, tensor.device
+                if key not in none:
+                    none[key] = torch.full((), torch.nan, dtype=key[0], device=key[1])
+                frees.append((value, none[key].expand(tensor.shape)))
+            call.frees = frees
+            done |= used
 
     def clear(self) -> None:
         """Let go of the numbers of a run."""

@@ -376,6 +376,14 @@ class Rule:
         lowest, highest = (owner.amin(spread, keepdim=True), owner.amax(spread, keepdim=True)) if spread else (owner, owner)
         return torch.where(lowest == highest, highest, 0.0).reshape(shape)
 
+    def reads(self, step: Step) -> Sequence[Value]:
+        """The values whose numbers `hand_back` needs; those of a sum's outputs only if relevance arrives there as `r`."""
+        return *step.inputs, *step.outputs
+
+    def finishes(self, step: Step, value: Value, finished: "set[Value]") -> bool:
+        """Whether an input may receive relevance as `r`, a finished neuron's, where only the outputs in `finished` do."""
+        return True
+
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         """Hand what arrived at the outputs on to the inputs and the ledger."""
         raise NotImplementedError

@@ -81,6 +81,10 @@ class Activation(Rule):
         why = "it is taken for an activation, so relevance passes through it unchanged"
         return Choice(step.layer, step.name, "no gate", why)
 
+    def reads(self, step: Step) -> Sequence[Value]:
+        is_plain = type(self).hand_back is Activation.hand_back and not step.inputs[0].tensor.is_complex()
+        return () if is_plain else super().reads(step)
+
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         assert arriving[0] is not None and arriving[0].r is not None
         z, r = step.inputs[0].tensor, arriving[0].r

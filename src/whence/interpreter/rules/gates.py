@@ -57,6 +57,9 @@ class GatedProduct(Rule):
     def choice(self, step: Step) -> Choice | None:
         return None if step.product != "all" else chosen_gate(step, step.arguments[0][:2])
 
+    def reads(self, step: Step) -> Sequence[Value]:
+        return () if step.product == "all" else super().reads(step)
+
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         assert arriving[0] is not None and arriving[0].r is not None
         r, (a, b) = arriving[0].r, step.arguments[0][:2]

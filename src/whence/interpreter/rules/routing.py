@@ -154,6 +154,12 @@ class Routing(Rule):
         """The call applied to sample numbers."""
         return _with_owners(step, lambda value: owners[value])
 
+    def reads(self, step: Step) -> Sequence[Value]:
+        return super().reads(step) if isinstance(step.saved, Graph) else ()
+
+    def finishes(self, step: Step, value: Value, finished: set[Value]) -> bool:
+        return not value.in_sum or not finished.isdisjoint(step.outputs)
+
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         live = [value for value in step.inputs if value.is_live]
         carry: Callable[..., Sequence[Tensor]] = step.saved

@@ -132,6 +132,21 @@ class Sum(Rule):
             up, down = up + own.up * scale, down + own.down * scale
         return [Sides(up, down)]
 
+    def reads(self, step: Step) -> Sequence[Value]:
+        (out,) = step.outputs
+        if out.is_gate and not out.in_sum:
+            return ()
+        open_terms = {operand for operand, _ in self.terms(step) if isinstance(operand, Value) and not self._needs(operand)}
+        return out, *(value for value in step.inputs if value not in open_terms)
+
+    @staticmethod
+    def _needs(term: Value) -> bool:
+        """Whether the numbers of a term are needed: not if it is part of the open sum itself."""
+        return not term.in_sum or not term.is_live or term.tensor.is_complex()
+
+    def finishes(self, step: Step, value: Value, finished: set[Value]) -> bool:
+        return not value.in_sum or not step.outputs[0].in_sum
+
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         (out,) = step.outputs
         if out.is_gate and not out.in_sum:  # 1 − σ(a) is σ(−a): its relevance is that of a

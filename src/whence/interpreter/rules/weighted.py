@@ -196,6 +196,9 @@ class Weighted(Rule):
             return super().owners_back(step, value, out, owner)
         return owner[..., :1].expand(value.tensor.shape)
 
+    def reads(self, step: Step) -> Sequence[Value]:
+        return *(source.weighting.data for source in step.saved), *step.outputs
+
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         sources: Sequence[Source] = step.saved
         (out,) = step.outputs

@@ -39,15 +39,15 @@ class Singles:
         written = i.sigmoid() * a.tanh()
         edge_c, edge_a = stabiliser(c, rules.epsilon), stabiliser(a, rules.epsilon)
         whole, half = (c + edge_c).reciprocal_(), edge_c * (0.5 * rules.returned)
-        into = (written + half).mul_(whole)
-        new = into / (a + edge_a)
+        kept = c.sub_(written).add_(half).mul_(whole)  # in the memory of c, which is a copy
+        new = written.add_(half).mul_(whole).div_(a + edge_a)
         lost = (edge_c * whole + edge_a * new).mul_(1 - rules.returned) if rules.returned != 1 else None
         fan_in = u.shape[1] + w.shape[1]
         each = edge_a.mul_(rules.returned / fan_in)
         if self.bias is not None and rules.delta != 0:
             each = each + self.bias * (rules.delta / fan_in)
         self.rules, self.hidden = rules, w.shape[1]
-        self.kept, self.new, self.each = ((c - written).add_(half).mul_(whole).unbind(0), new.unbind(0), each.unbind(0))
+        self.kept, self.new, self.each = kept.unbind(0), new.unbind(0), each.unbind(0)
         self.lost = None if lost is None else lost.unbind(0)
         self.sources = sources.unbind(0)
         self.q = c.new_zeros(len(c), targets, *c.shape[1:])
