@@ -12,8 +12,9 @@ import torch
 import whence
 from whence import relevance
 from whence.cli.bench import CALL_COLUMNS, _drawn
-from whence.speed.calls import CALLS, Call, measure_call
+from whence.speed.calls import CALLS, Call, measure_call, measure_threads
 from whence.speed.growth import growth, memory
+from whence.speed.memory import peak
 from whence.speed.ratios import Case, speed
 from whence.speed.sst import whole_test_set
 
@@ -35,8 +36,29 @@ def test_every_whole_call(call: Call) -> None:
     found: Any = measure_call(small, device="cpu", repeats=3)
     for key in CALL_COLUMNS.values():
         assert found[key] > 0 and len(found[f"{key}_spread"]) == 2
+    assert found["memory_over_gradient"] > 0
     model = call.model().double().eval()
     relevance(model, torch.randn(2, 4, call.size, dtype=torch.float64), target=0).check(1e-10)
+
+
+def test_one_thread_and_two() -> None:
+    before = torch.get_num_threads()
+    try:
+        (found,) = measure_threads([CALLS["cpu"][1]._replace(batch=2)], repeats=2)
+    finally:
+        torch.set_num_threads(before)
+    assert found.name == CALLS["cpu"][1].name and found.one_over_two > 0
+
+
+def test_the_peak_is_that_of_the_tensors_that_live_at_once() -> None:
+    def run() -> None:
+        one = torch.ones(2**20)
+        two = one + 1
+        del one
+        torch.ones(2**18).add_(two[: 2**18])
+
+    run()
+    assert 2 * 2**22 <= peak(run, "cpu") < 2 * 2**22 + 2**10  # small tensors hold the numbers 1
 
 
 def test_how_time_and_memory_grow() -> None:

@@ -74,11 +74,17 @@ def _show(found: "Speed") -> None:
     from rich.table import Table
 
     is_gpu = found["cases"][0]["device"] == "cuda"
-    whole = Table("whole call", *CALL_COLUMNS, *(["memory / gradient's"] if is_gpu else []), box=None)
+    others = (
+        {"physioex / model": "physioex_over_prediction"}
+        if any("physioex_over_prediction" in each for each in found["calls"])
+        else {}
+    )
+    whole = Table("whole call", *CALL_COLUMNS, *others, "memory / gradient's", box=None)
     for call in found["calls"]:
-        more = [f"{call['memory_over_gradient']:.2f}"] if is_gpu else []
-        whole.add_row(str(call["name"]), *(_with_spread(call, key) for key in CALL_COLUMNS.values()), *more)
-    Console(width=160).print(whole)
+        more = [_with_spread(call, key) if key in call else "" for key in others.values()]
+        ratios = (_with_spread(call, key) for key in CALL_COLUMNS.values())
+        whole.add_row(str(call["name"]), *ratios, *more, f"{call['memory_over_gradient']:.2f}")
+    Console(width=180).print(whole)
     print()
     table = Table("layer alone", "path", *COLUMNS, *(["forward ms", "LRP ms", "TFLOP/s", "TB/s"] if is_gpu else []), box=None)
     for case in found["cases"]:
@@ -95,6 +101,8 @@ def _show(found: "Speed") -> None:
                 print(f"{case['name']}: {name} takes {case[key]:.0f} times as long as LRP")
     by_step = found["output_steps"]
     print(f"all {by_step['steps']} output steps in one call: {by_step['loop_over_all']:.0f} times faster than a call for each")
+    for name, gain in found["two_threads"].items():
+        print(f"{name}: {gain:.2f} times faster on two threads")
     for name, each in found.get("scaling", {}).items():
         first, last = each["values"][0], each["values"][-1]
         print(f"time grows with {name} from {first} to {last} with a slope of {each['slope']:.2f} on log axes")

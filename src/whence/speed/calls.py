@@ -1,13 +1,16 @@
 """What a whole call of `whence.relevance` costs, which is what users pay, relative to a prediction and to a gradient."""
 
-from collections.abc import Callable
+import importlib.util
+import statistics
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from whence._relevance import relevance
+from whence.speed.memory import peak
 from whence.speed.models import (
     Attending,
     CellLoop,
@@ -78,6 +81,13 @@ CALLS = {
 }
 
 
+ON_TWO_THREADS = (
+    _layers("LSTM", nn.LSTM, 60, 512, 20),
+    _layers("LSTM", nn.LSTM, 256, 32, 100),
+    _layers("GRU", nn.GRU, 256, 32, 100),
+)
+
+
 def measure_call(call: Call, *, device: str, repeats: int) -> dict[str, Value]:
     """Ratios of the medians of interleaved repeats. The first rounds only warm up: in them, the plan of the model is made."""
     torch.manual_seed(0)
@@ -95,6 +105,9 @@ def measure_call(call: Call, *, device: str, repeats: int) -> dict[str, Value]:
         "by_step": lambda: relevance(model, x, target=0, by_step=True),
         "all_by_step": lambda: relevance(model, x, target="all", by_step=True),
     }
+    physioex = _physioex(model)
+    if physioex is not None:
+        runs["physioex"] = lambda: physioex(x)
     for run in runs.values():  # a plan is made in the second call, and used from the third on
         for _ in range(2):
             run()
@@ -105,8 +118,48 @@ def measure_call(call: Call, *, device: str, repeats: int) -> dict[str, Value]:
     found |= ratio("gradient_over_prediction", times, "gradient", "prediction")
     found |= ratio("relevance_over_gradient", times, "relevance", "gradient")
     found |= ratio("all_classes_over_one", times, "all_by_step", "by_step")
-    if device == "cuda":
-        found["memory_over_gradient"] = _peak(runs["relevance"]) / _peak(runs["gradient"])
+    if physioex is not None:
+        found |= ratio("physioex_over_prediction", times, "physioex", "prediction")
+    found["memory_over_gradient"] = peak(runs["relevance"], device) / peak(runs["gradient"], device)
+    return found
+
+
+def _physioex(model: nn.Module) -> Callable[[Tensor], object] | None:
+    """LRP of physioex, where it is installed and has rules for the model; it prepares a copy of the model once."""
+    if not isinstance(model, Layers) or isinstance(model.encoder, nn.RNN):
+        return None
+    if not (importlib.util.find_spec("physioex") and importlib.util.find_spec("zennit")):
+        return None
+    explain: Any = importlib.import_module("physioex.explain")
+    return explain.ModelLRP(model, out_index=0)
+
+
+class Threads(NamedTuple):
+    """The same call on one thread and on two."""
+
+    name: str
+    one_over_two: float
+
+
+def measure_threads(calls: Sequence[Call], *, repeats: int) -> list[Threads]:
+    """How much faster whole calls are on two threads than on one."""
+    found: list[Threads] = []
+    for call in calls:
+        torch.manual_seed(0)
+        model = call.model().eval()
+        x = torch.randn(call.batch, call.steps, call.size)
+
+        def on(threads: int, model: nn.Module = model, x: Tensor = x) -> Callable[[], object]:
+            def run() -> None:
+                torch.set_num_threads(threads)
+                relevance(model, x, target=0)
+
+            return run
+
+        for _ in range(3):
+            on(1)()
+        times = interleaved({"one": on(1), "two": on(2)}, "cpu", repeats)
+        found.append(Threads(call.name, statistics.median(times["one"]) / statistics.median(times["two"])))
     return found
 
 
@@ -116,13 +169,3 @@ def _gradient(model: nn.Module, x: Tensor) -> None:
     given = x.clone().requires_grad_()
     torch.autograd.grad(model(given)[:, 0].sum(), given)
     model.eval()
-
-
-def _peak(run: Callable[[], object]) -> float:
-    """The most memory of the GPU that a call takes beyond what was there before."""
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    run()
-    torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before

@@ -2,6 +2,7 @@
 
 import copy
 import importlib.util
+import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -16,7 +17,7 @@ from whence.methods.lrp import LRP
 from whence.recurrent.cells import CELLS
 from whence.recurrent.dispatch import Chosen, run_layer
 from whence.recurrent.weights import by_layer
-from whence.speed.calls import CALLS, Call, measure_call
+from whence.speed.calls import CALLS, ON_TWO_THREADS, Call, measure_call, measure_threads
 from whence.speed.models import CLASSES
 from whence.speed.oracle import oracle_seconds
 from whence.speed.results import OutputSteps, Speed, Value
@@ -233,6 +234,8 @@ def speed(
         whole = [measure_call(call, device=device, repeats=repeats) for call in (CALLS[device] if calls is None else calls)]
         found = [measure(case, device=device, repeats=repeats) for case in chosen]
         by_step = measure_steps(device=device)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threads = measure_threads(ON_TWO_THREADS, repeats=repeats) if device == "cpu" and calls is None and cores > 1 else []
     return {
         "torch": torch.__version__,
         "machine": machine(device),
@@ -241,4 +244,5 @@ def speed(
         "calls": whole,
         "cases": found,
         "output_steps": by_step,
+        "two_threads": {each.name: each.one_over_two for each in threads},
     }

@@ -41,6 +41,7 @@ class Speed(TypedDict):
     calls: list[dict[str, Value]]  # whole calls of whence.relevance
     cases: list[dict[str, Value]]  # recurrent layers by themselves
     output_steps: OutputSteps
+    two_threads: dict[str, float]  # by name of a whole call, its time on one thread over that on two
     scaling: NotRequired[dict[str, Growth]]
     memory: NotRequired[Memory]
     sst: NotRequired[dict[str, Value]]

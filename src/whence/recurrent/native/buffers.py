@@ -40,6 +40,11 @@ def _taken(free: list[Tensor], size: int) -> Tensor | None:
         free.extend(reversed(small))
 
 
+def forget() -> None:
+    """Let go of everything that is kept."""
+    _free.clear()
+
+
 def give_back(tensor: Tensor) -> None:
     """Return a borrowed tensor for the next layer, unless enough is free already."""
     whole = tensor if tensor._base is None else tensor._base

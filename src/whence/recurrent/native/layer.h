@@ -1,5 +1,12 @@
 /* What the kernels of all cells share. `Layer`, what a kernel is given, is generated from native/arguments.py. */
 
+/* A kernel, what each call of it is given, and the number of the next call, which threads take in turn. */
+typedef struct { void (*kernel)(const Layer *); const Layer *parts; long count, next; } Work;
+
+void NAME(work)(Work *given) {
+    for (long n; (n = __atomic_fetch_add(&given->next, 1, __ATOMIC_RELAXED)) < given->count;) given->kernel(given->parts + n);
+}
+
 /* How many of the block's sequences are still running at step t: they are sorted, longest first. */
 static inline long running(const Layer *l, long start, long rows, long t) {
     while (rows > 0 && l->lengths[start + rows - 1] <= t) rows--;

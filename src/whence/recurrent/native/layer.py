@@ -6,7 +6,6 @@ at the start of every segment of steps, and the backward pass runs each segment 
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -19,6 +18,7 @@ from whence.recurrent.layer import SweptLayer
 from whence.recurrent.native.arguments import Arguments
 from whence.recurrent.native.buffers import borrow, give_back
 from whence.recurrent.native.compiled import PRECISIONS, Built, built
+from whence.recurrent.native.threads import run
 from whence.recurrent.weights import Weights, tensors
 
 TAPE = 256 * 2**20  # the largest tape in bytes; a larger one is made again in segments
@@ -37,6 +37,7 @@ class Kernels:
     def __init__(self, native: Native, dtype: torch.dtype) -> None:
         library, (ending, _) = built(native, dtype).library, PRECISIONS[dtype]
         self.forward, self.back = getattr(library, f"forward_{ending}"), getattr(library, f"back_{ending}")
+        self.work = getattr(library, f"work_{ending}")
         self._pack, self._scratch = getattr(library, f"pack_{ending}"), getattr(library, f"scratch_{ending}")
         self._pack.argtypes = (
             [ctypes.c_long] * 2 + [ctypes.c_void_p] + [ctypes.c_long] * 2 + [ctypes.c_void_p] + [ctypes.c_long] * 3
@@ -58,7 +59,9 @@ class Kernels:
             depth = sum(len(each) for each in matrices)
         else:
             width = sum(each.shape[1] for each in matrices)
-        made = matrices[0].new_zeros(-(-width // self.columns), depth, self.columns)
+        made = matrices[0].new_empty(-(-width // self.columns), depth, self.columns)
+        if width % self.columns:
+            made[-1].zero_()
         place = [0, 0]
         for each in matrices:
             self._pack(*each.shape, each.data_ptr(), *each.stride(), made.data_ptr(), depth, *place)
@@ -128,12 +131,12 @@ class NativeLayer:
         for start in range(0, self.steps, self.segment):
             self.starts.append(self.states)
             self.states = [state.clone() for state in self.states]
-            for d, tape in enumerate(self.tapes):
-                own = self._arguments(d, start, tape)
+            given = [self._arguments(d, start, tape) for d, tape in enumerate(self.tapes)]
+            for d, own in enumerate(given):
                 for name, state in zip(self.cell.states, self.states, strict=True):
                     setattr(own, name, _place(state, d))
                 own.out, own.out_time, own.out_row = out + d * self.hidden * self.out.element_size(), out_time, out_row
-                self._run(self.kernels.forward, own)
+            self._run(self.kernels.forward, given)
 
     def renew(self, x: Tensor) -> None:
         """Take the same input from another place in memory."""
@@ -171,24 +174,43 @@ class NativeLayer:
             setattr(own, name, packed.data_ptr())
         return own
 
-    def _run(self, kernel: Callable[..., Any], given: Arguments) -> None:
-        """Call a kernel on as many threads as PyTorch uses, or fewer where the work is too small; each takes some rows."""
-        given.block = max(1, min(BLOCK, 4 * BLOCK // given.targets, self.batch))
-        size = self.kernels.scratch(given.block, self.inputs, self.hidden, given.targets)
-        work = self.segment * self.batch * given.targets * self.hidden * (self.inputs + self.hidden)
-        threads = max(1, min(torch.get_num_threads(), work // WORTH_A_THREAD, self.batch // 4))
-        share = -(-self.batch // threads)
+    def _threads(self, targets: int, directions: int) -> int:
+        """As many threads as PyTorch uses, or fewer where the work is too small."""
+        work = directions * self.segment * self.batch * targets * self.hidden * (self.inputs + self.hidden)
+        return max(1, min(torch.get_num_threads(), work // WORTH_A_THREAD, directions * self.batch // 4))
 
-        def part(first: int) -> None:
-            own, scratch = given if threads == 1 else Arguments.from_buffer_copy(given), self.x.new_empty(size)
-            own.first, own.last, own.scratch = first, min(first + share, self.batch), scratch.data_ptr()
+    def _are_at_once(self, threads: int) -> bool:
+        """Whether the directions run at the same time, because each thread would have few rows of one."""
+        return threads > 1 and self.batch < threads * BLOCK and len(self.starts) == 1
+
+    def _run(self, kernel: Callable[..., Any], given: Sequence[Arguments]) -> None:
+        """Call a kernel for some directions. Each thread takes a direction, or some rows of one.
+
+        A thread with few rows reads all weights for little work, so with few rows the directions run at the same time.
+        """
+        targets, threads = given[0].targets, self._threads(given[0].targets, len(given))
+        if len(given) > 1 and not self._are_at_once(threads):
+            for own in given:
+                self._run(kernel, [own])
+            return
+        block = max(1, min(BLOCK, 4 * BLOCK // targets, self.batch))
+        size = self.kernels.scratch(block, self.inputs, self.hidden, targets)
+        share = -(-self.batch // -(-threads // len(given)))  # rows
+        parts = [
+            own if share == self.batch else Arguments.from_buffer_copy(own)
+            for own in given
+            for _ in range(0, self.batch, share)
+        ]
+        scratch = self.x.new_empty(len(parts) if threads > 1 else 1, size)
+        for n, own in enumerate(parts):
+            first = n % (len(parts) // len(given)) * share
+            own.first, own.last, own.block = first, min(first + share, self.batch), block
+            own.scratch = _place(scratch, n if threads > 1 else 0)
+        if threads > 1:
+            run(kernel, self.kernels.work, parts, threads)
+            return
+        for own in parts:
             kernel(ctypes.byref(own))
-
-        if threads == 1:
-            part(0)
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(part, range(0, self.batch, share)))
 
     def outputs(self) -> Tensor:
         """The hidden state of every direction after every step (T, B, D·H), zero where a sequence has ended."""
@@ -204,28 +226,39 @@ class NativeLayer:
         """Hand back relevance that arrived at outputs (K, T, B, D·H) and final states (K, D, B, H)."""
         r = [each.clone(memory_format=torch.contiguous_format) for each in r_states]
         targets, count = r[0].shape[:2]
-        r_x = self._like_x((targets,), 1 if by_step else self.inputs)
+        # two threads cannot add up in one place
+        are_apart = direction is None and count == 2 and self._are_at_once(self._threads(targets, count))
+        r_x = self._like_x((2, targets) if are_apart else (1, targets), 1 if by_step else self.inputs)
         absorbed = self.x.new_zeros(2, count, targets, self.batch, dtype=torch.float64)
         if r_outputs is not None and r_outputs.stride(-1) != 1:
             r_outputs = r_outputs.contiguous()
-        r_target, r_x_strides, r_x_place = r[0].stride(0), r_x.stride(), r_x.data_ptr()
+        r_target, r_x_strides = r[0].stride(0), r_x.stride()
         of_bias, of_stabiliser = absorbed  # (D, K, B) each
-        for d in range(count):  # in turn: the second direction adds to what the first wrote
-            for own in self._segments_back(d):
+        for given in self._rounds_back(count):
+            for own in given:
+                d = own.is_reverse
                 own.targets, own.is_by_step, own.r_target = targets, by_step, r_target
                 own.epsilon, own.returned, own.delta = rules.epsilon, rules.returned, rules.delta
                 own.of_bias, own.of_stabiliser = _place(of_bias, d), _place(of_stabiliser, d)
                 for name, each in zip(self.cell.states, r, strict=True):
                     setattr(own, f"r_{name}", _place(each, d, axis=1))
                 if direction in (None, d):
-                    own.r_x, own.is_added = r_x_place, d > 0 and direction is None
-                    own.r_x_target, own.r_x_time, own.r_x_row, _ = r_x_strides
+                    own.r_x, own.is_added = _place(r_x, d if are_apart else 0), d > 0 and direction is None and not are_apart
+                    _, own.r_x_target, own.r_x_time, own.r_x_row, _ = r_x_strides
                 if r_outputs is not None:
                     own.r_out = r_outputs.data_ptr() + d * self.hidden * r_outputs.element_size()
                     own.r_out_target, own.r_out_time, own.r_out_row, _ = r_outputs.stride()
-                self._run(self.kernels.back, own)
+            self._run(self.kernels.back, given)
         bias, stabiliser = absorbed.to(self.x.dtype)
-        return SweptLayer(r_x, r, bias, stabiliser)
+        return SweptLayer(r_x[0].add_(r_x[1]) if are_apart else r_x[0], r, bias, stabiliser)
+
+    def _rounds_back(self, count: int) -> Iterator[Sequence[Arguments]]:
+        """What runs at the same time: both directions or, in segments, one. The second adds to what all of the first wrote."""
+        if len(self.starts) == 1:
+            yield from zip(*(self._segments_back(d) for d in range(count)), strict=True)
+        else:
+            for d in range(count):
+                yield from ((own,) for own in self._segments_back(d))
 
     def _segments_back(self, d: int) -> Iterator[Arguments]:
         """The arguments for every segment of a direction, the last first; its tape is made again where it was not kept."""
@@ -237,7 +270,7 @@ class NativeLayer:
                 states = [state[d].clone() for state in self.starts[number]]
                 for name, state in zip(self.cell.states, states, strict=True):
                     setattr(own, name, state.data_ptr())
-                self._run(self.kernels.forward, own)
+                self._run(self.kernels.forward, [own])
             yield own
         if kept is None:
             give_back(tape)

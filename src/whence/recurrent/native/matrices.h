@@ -16,11 +16,14 @@ long NAME(columns)(void) { return COLUMNS; }
 /* Copy a matrix (depth, columns) of any strides into panels of `deep` rows, starting at row `row` and column `column`. */
 void NAME(pack)(long depth, long columns, const REAL *from, long from_row, long from_column, REAL *panels, long deep, long row,
                 long column) {
-    for (long j = 0; j < columns; j++) {
-        const long at = column + j;
-        REAL *to = panels + (at / COLUMNS * deep + row) * COLUMNS + at % COLUMNS;
-        const REAL *own = from + j * from_column;
-        for (long k = 0; k < depth; k++) to[k * COLUMNS] = own[k * from_row];
+    for (long begin = 0; begin < depth; begin += LANES) { /* a few rows at a time, so that what is written stays in the cache */
+        const long end = begin + LANES < depth ? begin + LANES : depth;
+        for (long j = 0; j < columns; j++) {
+            const long at = column + j;
+            REAL *to = panels + (at / COLUMNS * deep + row) * COLUMNS + at % COLUMNS;
+            const REAL *own = from + j * from_column;
+            for (long k = begin; k < end; k++) to[k * COLUMNS] = own[k * from_row];
+        }
     }
 }
 
