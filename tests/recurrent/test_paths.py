@@ -17,7 +17,7 @@ import whence
 from whence import LRP
 from whence.recurrent import dispatch
 from whence.recurrent.cells import CELLS, LSTM
-from whence.recurrent.directions import DirectionsLayer
+from whence.recurrent.directions import DirectionsLayer, Way
 from whence.recurrent.lstm import plain
 from whence.recurrent.lstm.weights import LSTMWeights, lstm_weights
 from whence.recurrent.native import compiled
@@ -79,7 +79,7 @@ class Case:
             return native.NativeLayer(self.cell, self.x, self.weights, self.states, self.lengths)
         if name == "triton":
             return gpu_layer().TritonLayer(self.cell, self.x, self.weights, self.states, self.lengths)
-        return DirectionsLayer(self.cell, self.x, self.weights, self.states, self.lengths, is_plain=name == "plain")
+        return DirectionsLayer(self.cell, self.x, self.weights, self.states, self.lengths, way=cast(Way, name))
 
     def scaled(self, by: float) -> "Case":
         """With smaller weights, as large layers have."""
@@ -362,14 +362,16 @@ def test_a_layer_says_which_path_it_takes_and_why(monkeypatch: pytest.MonkeyPatc
     x = torch.randn(5, 2, 4)
     weights = lstm_weights(*nn.LSTM(4, 3).parameters(), has_biases=True)
     assert dispatch.path(LSTM, weights, x, product="all").name in ("plain", "compiled")
-    assert dispatch.path(LSTM, weights, x, product="half").name == "reference"
+    assert dispatch.path(LSTM, weights, x, product="half").name == "factored"
     assert (
         dispatch.path(LSTM, weights, x.bfloat16(), product="all").reason == "there is no faster path for torch.bfloat16 on cpu"
     )
     assert dispatch.path(LSTM, weights, x[:0], product="all") == ("reference", "the input is empty")
     projected = lstm_weights(*nn.LSTM(4, 3, proj_size=2).parameters(), has_biases=True)
-    assert dispatch.path(LSTM, projected, x, product="all") == ("reference", "a projection has no faster path")
+    assert dispatch.path(LSTM, projected, x, product="all") == ("factored", "there are no kernels for a projection")
     bare = replace(LSTM, native=None, plain=None)
+    assert dispatch.path(bare, weights, x, product="all").name == "factored"
+    bare = replace(bare, factored=None)
     assert dispatch.path(bare, weights, x, product="all") == ("reference", "there are no C kernels for nn.LSTM")
     compiled.built.cache_clear()
     monkeypatch.setenv("WHENCE_COMPILED", "0")

@@ -62,7 +62,7 @@ def test_a_variable_says_no(word: str, off: bool, monkeypatch: pytest.MonkeyPatc
 def test_a_layer_that_ran_says_on_which_path(product: Product) -> None:
     layer = dispatch.run_layer(LSTM, X, [WEIGHTS], [torch.zeros(1, 3, 3)] * 2, None, product=product)
     assert layer.path == dispatch.path(LSTM, WEIGHTS, X, product=product, directions=1).name
-    assert (layer.path == "reference") == (product == "half")
+    assert (layer.path == "factored") == (product == "half")
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -73,7 +73,7 @@ def test_a_layer_without_products_is_fast_by_every_rule_for_products(name: str, 
         pytest.skip("no C compiler")
     weights = cell.weights(*cell.module(4, 3).parameters(), has_biases=True)
     assert dispatch.path(cell, weights, X, product="all").name == "compiled"
-    assert dispatch.path(cell, weights, X, product=product).name == ("reference" if cell.has_products else "compiled")
+    assert dispatch.path(cell, weights, X, product=product).name == ("factored" if cell.has_products else "compiled")
 
 
 @pytest.mark.usefixtures("fine_gpu")
@@ -82,7 +82,7 @@ def test_a_cell_without_triton_kernels_says_so() -> None:
     assert dispatch._against_triton(RNN_RELU, weights, X, 2) == "there are no Triton kernels for nn.RNN (ReLU)"
 
 
-def test_a_single_step_on_a_gpu_takes_the_reference() -> None:
+def test_a_single_step_on_a_gpu_takes_no_kernel() -> None:
     weights = RNN_TANH.weights(*nn.RNN(4, 3).parameters(), has_biases=True)
 
     class OnGPU:
@@ -99,7 +99,7 @@ def test_a_single_step_on_a_gpu_takes_the_reference() -> None:
         def numel(self) -> int:
             return 12
 
-    said = [dispatch._against_faster(RNN_TANH, weights, cast(Any, OnGPU(steps)), "all") for steps in (1, 2)]
+    said = [dispatch._against_kernels(RNN_TANH, weights, cast(Any, OnGPU(steps)), "all") for steps in (1, 2)]
     assert "a single step" in str(said[0]) and said[1] is None
 
 
@@ -127,4 +127,4 @@ def test_the_doctor_lists_every_cell(capsys: pytest.CaptureFixture[str]) -> None
         labels.append(f'{cell.label} with product="half", "prop" or "abs"')
         for label in labels:
             assert len([line for line in lines if line.startswith(f"{label}: ") and line.endswith(")")]) == 1, label
-    assert "nn.LSTM with a projection: reference (a projection has no faster path)" in lines
+    assert "nn.LSTM with a projection: factored (there are no kernels for a projection)" in lines

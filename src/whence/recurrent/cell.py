@@ -104,6 +104,7 @@ class Cell:
     relevance: Callable[..., Swept]  # its backward pass: (tape, weights, *, r_outputs, r_states, rules, keep)
     decomposition: Callable[..., tuple[Parts, ...]]  # one step of it: (U x + b, states, weights, *, inside)
     singles: Callable[..., Singles]  # many single steps
+    factored: Callable[..., Swept] | None = None  # the same as `relevance` in fewer operations, for every rule for products
     plain: Plain | None = None
     native: Native | None = None
     triton: Callable[[], TritonKernels] | None = None

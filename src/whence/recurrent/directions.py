@@ -1,6 +1,8 @@
-"""A layer in PyTorch's own operations, by the reference or the plain path: every direction reads x in its own order."""
+"""A layer in PyTorch's own operations, by the reference, by factors or plain: every direction reads x in its own order."""
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,6 +13,9 @@ from whence.recurrent.layer import SweptLayer
 from whence.recurrent.sequences import reverse
 from whence.recurrent.sweep import Swept
 from whence.recurrent.weights import Weights
+
+Way = Literal["reference", "factored", "plain"]
+AT_ONCE = 2**25  # bytes of states; the factors of all their steps take some twenty times as much
 
 
 class DirectionsLayer:
@@ -24,10 +29,12 @@ class DirectionsLayer:
         states: Sequence[Tensor],
         lengths: Tensor | None,
         *,
-        is_plain: bool = False,
+        way: Way = "reference",
     ) -> None:
         self.cell, self.weights, self.lengths = cell, weights, lengths
-        self.plain = cell.plain if is_plain else None
+        self.plain = cell.plain if way == "plain" else None
+        is_small = x.shape[0] * x.shape[1] * weights[0].hidden_size * x.element_size() <= AT_ONCE
+        self.back = cell.factored if way == "factored" and is_small and cell.factored is not None else cell.relevance
         given = [self._ordered(x, d) for d in range(len(weights))]
         starts = list(zip(*(state.unbind(0) for state in states), strict=True))
         self.tapes: list[Tape] = []  # by direction, of the reference
@@ -95,7 +102,8 @@ class DirectionsLayer:
         if parts is None:
             outputs = [tape.outputs() for tape in self.tapes]
             parts = [own.new_zeros(len(end[0]), *own.shape) for own, end in zip(outputs, ends, strict=True)]
+        back = partial(self.cell.relevance, keep=True) if keep else self.back
         return [
-            self.cell.relevance(tape, own, r_outputs=arrived, r_states=end, rules=rules, keep=keep)
+            back(tape, own, r_outputs=arrived, r_states=end, rules=rules)
             for tape, own, arrived, end in zip(self.tapes, self.weights, parts, ends, strict=True)
         ]

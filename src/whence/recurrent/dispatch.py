@@ -13,7 +13,7 @@ from torch import Tensor
 
 from whence.equations import Product, Rules
 from whence.recurrent.cell import Cell
-from whence.recurrent.directions import DirectionsLayer
+from whence.recurrent.directions import DirectionsLayer, Way
 from whence.recurrent.layer import Layer, SweptLayer
 from whence.recurrent.native.compiled import PRECISIONS, is_off
 from whence.recurrent.native.layer import NativeLayer, kernels
@@ -25,7 +25,8 @@ ON_GPUS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 class Path(NamedTuple):
-    """The path of a layer: "reference", "plain" (few large operations), "compiled" (C) or "triton" (on GPUs), and why."""
+    """The path of a layer and why: "reference", "factored" (its backward pass in fewer operations), "plain" (few large
+    operations), "compiled" (C) or "triton" (on GPUs)."""
 
     name: str
     reason: str
@@ -33,9 +34,12 @@ class Path(NamedTuple):
 
 def path(cell: Cell, weights: Weights, x: Tensor, *, product: Product, directions: int = 2) -> Path:
     """The path of a layer with these weights in every direction, for an input x (T, B, E)."""
-    reason = _against_faster(cell, weights, x, product)
+    reason = _against_faster(cell, x)
     if reason is not None:
         return Path("reference", reason)
+    reason = _against_kernels(cell, weights, x, product)
+    if reason is not None:
+        return Path(_factored(cell, x), reason)
     if x.device.type == "cuda":
         reason = _against_triton(cell, weights, x, directions)
         return Path("triton", "PyTorch comes with Triton") if reason is None else Path(_without_kernels(cell, x), reason)
@@ -43,22 +47,30 @@ def path(cell: Cell, weights: Weights, x: Tensor, *, product: Product, direction
     return Path(_without_kernels(cell, x) if found.library is None else "compiled", found.reason)
 
 
-def _against_faster(cell: Cell, weights: Weights, x: Tensor, product: Product) -> str | None:
+def _against_faster(cell: Cell, x: Tensor) -> str | None:
     """Why only the reference can run a layer, None where a faster path may."""
-    if weights.needs_reference is not None:
-        return weights.needs_reference
-    if cell.has_products and product != "all":
-        return "another rule for products than the paper's has no faster path"
     if x.device.type not in ("cpu", "cuda") or x.dtype not in (PRECISIONS if x.device.type == "cpu" else ON_GPUS):
         return f"there is no faster path for {x.dtype} on {x.device.type}"
-    if x.device.type == "cuda" and len(x) == 1:
-        return "on a GPU, a single step takes the fewest launches as the formulas read"
     return "the input is empty" if x.numel() == 0 else None
+
+
+def _against_kernels(cell: Cell, weights: Weights, x: Tensor, product: Product) -> str | None:
+    """Why no kernel, and no plain path, can run a layer; None where they may."""
+    if weights.needs_factors is not None:
+        return weights.needs_factors
+    if cell.has_products and product != "all":
+        return "the kernels know the paper's rule for products alone"
+    return "on a GPU, a single step is no work for a kernel" if x.device.type == "cuda" and len(x) == 1 else None
 
 
 def _without_kernels(cell: Cell, x: Tensor) -> str:
     """The best path in PyTorch's own operations."""
-    return "plain" if cell.plain is not None and x.dtype in PRECISIONS else "reference"
+    return "plain" if cell.plain is not None and x.dtype in PRECISIONS else _factored(cell, x)
+
+
+def _factored(cell: Cell, x: Tensor) -> str:
+    """The best path in PyTorch's own operations that knows every rule."""
+    return "factored" if cell.factored is not None and x.dtype in PRECISIONS else "reference"
 
 
 def _against_triton(cell: Cell, weights: Weights, x: Tensor, directions: int) -> str | None:
@@ -170,8 +182,8 @@ def run_layer(
     if chosen == "triton" and _exceeds_float16_split(x, weights, states):
         chosen = _without_kernels(cell, x)
 
-    def reference(x: Tensor, states: Sequence[Tensor], *, is_plain: bool = False) -> DirectionsLayer:
-        return DirectionsLayer(cell, x, weights, states, lengths, is_plain=is_plain)
+    def reference(x: Tensor, states: Sequence[Tensor], *, way: Way = "reference") -> DirectionsLayer:
+        return DirectionsLayer(cell, x, weights, states, lengths, way=way)
 
     if chosen == "reference":
         layer = reference(x, states)
@@ -181,7 +193,9 @@ def run_layer(
             from whence.recurrent.triton.layer import TritonLayer  # only here: it needs Triton
 
             return Chosen(cell, chosen, TritonLayer(cell, x, weights, states, lengths), reference, x, states)
-        quick = NativeLayer(cell, x, weights, states, lengths) if chosen == "compiled" else reference(x, states, is_plain=True)
+        if chosen == "compiled":
+            return Chosen(cell, chosen, NativeLayer(cell, x, weights, states, lengths), reference, x, states)
+        quick = reference(x, states, way=cast(Way, chosen))
         return Chosen(cell, chosen, quick, reference, x, states)
 
 

@@ -35,8 +35,8 @@ class Weights(Protocol):
         ...
 
     @property
-    def needs_reference(self) -> str | None:
-        """Why only the reference can run these weights; None where a faster path can."""
+    def needs_factors(self) -> str | None:
+        """Why no kernel can run these weights; None where one can."""
         ...
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:

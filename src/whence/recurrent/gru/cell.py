@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from whence.recurrent.cell import Cell, Native, Panels, TritonKernels
-from whence.recurrent.gru import decomposition, reference
+from whence.recurrent.gru import decomposition, factored, reference
 from whence.recurrent.gru.singles import Singles
 from whence.recurrent.gru.weights import GRUWeights, gru_weights
 
@@ -38,6 +38,7 @@ GRU = Cell(
     relevance=reference.relevance,
     decomposition=decomposition.step,
     singles=Singles,
+    factored=factored.relevance,
     native=Native("gru/steps.c", tape=("WRITTEN", "CANDIDATE", "M", "GATED", "H"), pack=pack),
     triton=kernels,
 )

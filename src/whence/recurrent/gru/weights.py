@@ -43,7 +43,7 @@ class GRUWeights(NamedTuple):
         return self.input_bias, self.hidden_bias
 
     @property
-    def needs_reference(self) -> str | None:
+    def needs_factors(self) -> str | None:
         """The faster paths take every GRU."""
         return None
 

@@ -5,7 +5,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from whence.recurrent.cell import Cell, Native, Panels, Plain, TritonKernels
-from whence.recurrent.lstm import decomposition, plain, reference
+from whence.recurrent.lstm import decomposition, factored, plain, reference
 from whence.recurrent.lstm.singles import Singles
 from whence.recurrent.lstm.weights import LSTMWeights, lstm_weights
 
@@ -35,6 +35,7 @@ LSTM = Cell(
     relevance=reference.relevance,
     decomposition=decomposition.step,
     singles=Singles,
+    factored=factored.relevance,
     plain=Plain(plain.forward, plain.relevance),
     native=Native("lstm/steps.c", tape=("WRITTEN", "CANDIDATE", "C", "H"), pack=pack),
     triton=kernels,

@@ -44,9 +44,9 @@ class LSTMWeights(NamedTuple):
         return self.bias, None
 
     @property
-    def needs_reference(self) -> str | None:
-        """A projection is computed by the reference alone."""
-        return None if self.projection is None else "a projection has no faster path"
+    def needs_factors(self) -> str | None:
+        """A projection has no kernels."""
+        return None if self.projection is None else "there are no kernels for a projection"
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """The shape that every field must have, given the input weights and the projected size."""

@@ -29,7 +29,7 @@ class RNNWeights(NamedTuple):
         return self.bias, None
 
     @property
-    def needs_reference(self) -> str | None:
+    def needs_factors(self) -> str | None:
         """The faster paths take every plain recurrent layer."""
         return None
 
