@@ -2,7 +2,8 @@
 
 import importlib.util
 import statistics
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from whence._relevance import relevance
+from whence.methods.lrp import LRP
 from whence.speed.memory import peak
 from whence.speed.models import (
     Attending,
@@ -35,6 +37,7 @@ class Call(NamedTuple):
     steps: int
     size: int
     dtype: torch.dtype = torch.float32
+    method: LRP = LRP()
 
 
 def _layers(label: str, layer: type[nn.RNNBase], size: int, batch: int, steps: int, *, layers: int = 1) -> Call:
@@ -64,6 +67,12 @@ CALLS = {
         _layers("LSTM", nn.LSTM, 256, 32, 100),
         _layers("GRU", nn.GRU, 60, 64, 20),
         _layers("GRU", nn.GRU, 256, 32, 100),
+        _layers("LSTM", nn.LSTM, 60, 64, 20)._replace(
+            name='bi-LSTM 60/60, product="half", B 64, T 20', method=LRP(product="half", epsilon=0.1)
+        ),
+        _layers("LSTM", nn.LSTM, 60, 64, 20)._replace(
+            name="bi-LSTM 60/60, projected to 30, B 64, T 20", model=partial(Layers, nn.LSTM, 60, projected=30)
+        ),
         *_written(32, 32),
         Call("seq2seq with attention, H 64, B 32, T 50", partial(Attending, 32, 64), 32, 50, 32),
         Call("ConvLSTM, 8 channels, B 8, T 20", partial(ConvolutionalLSTM, 32, 8), 8, 20, 32),
@@ -101,13 +110,19 @@ def measure_call(call: Call, *, device: str, repeats: int) -> dict[str, Value]:
     runs: dict[str, Callable[[], object]] = {
         "prediction": predict,
         "gradient": lambda: _gradient(model, x),
-        "relevance": lambda: relevance(model, x, target=0),
-        "by_step": lambda: relevance(model, x, target=0, by_step=True),
-        "all_by_step": lambda: relevance(model, x, target="all", by_step=True),
+        "relevance": lambda: relevance(model, x, target=0, method=call.method),
+        "by_step": lambda: relevance(model, x, target=0, method=call.method, by_step=True),
+        "all_by_step": lambda: relevance(model, x, target="all", method=call.method, by_step=True),
     }
     physioex = _physioex(model)
-    if physioex is not None:
+    if physioex is not None and call.method.product == "all":
         runs["physioex"] = lambda: physioex(x)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")
+        return _ratios(call, runs, device, repeats)
+
+
+def _ratios(call: Call, runs: Mapping[str, Callable[[], object]], device: str, repeats: int) -> dict[str, Value]:
     for run in runs.values():  # a plan is made in the second call, and used from the third on
         for _ in range(2):
             run()
@@ -118,7 +133,7 @@ def measure_call(call: Call, *, device: str, repeats: int) -> dict[str, Value]:
     found |= ratio("gradient_over_prediction", times, "gradient", "prediction")
     found |= ratio("relevance_over_gradient", times, "relevance", "gradient")
     found |= ratio("all_classes_over_one", times, "all_by_step", "by_step")
-    if physioex is not None:
+    if "physioex" in runs:
         found |= ratio("physioex_over_prediction", times, "physioex", "prediction")
     found["memory_over_gradient"] = peak(runs["relevance"], device) / peak(runs["gradient"], device)
     return found
@@ -126,7 +141,7 @@ def measure_call(call: Call, *, device: str, repeats: int) -> dict[str, Value]:
 
 def _physioex(model: nn.Module) -> Callable[[Tensor], object] | None:
     """LRP of physioex, where it is installed and has rules for the model; it prepares a copy of the model once."""
-    if not isinstance(model, Layers) or isinstance(model.encoder, nn.RNN):
+    if not isinstance(model, Layers) or isinstance(model.encoder, nn.RNN) or getattr(model.encoder, "proj_size", 0):
         return None
     if not (importlib.util.find_spec("physioex") and importlib.util.find_spec("zennit")):
         return None

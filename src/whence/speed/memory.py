@@ -1,7 +1,9 @@
 """The most memory that a call takes beyond what was there before."""
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -24,12 +26,25 @@ def _on_gpu(run: Callable[[], object]) -> float:
     return torch.cuda.max_memory_allocated() - before
 
 
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Nothing reaches standard error: the profiler prints lines from C++ whenever it starts and stops."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
 def _on_cpu(run: Callable[[], object]) -> float:
     """PyTorch's profiler notes what is allocated and freed, in order."""
     forget()
-    os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # it would print a line whenever it starts and stops
     profiled: Any = profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True)
-    with profiled:
+    with _quiet(), profiled:
         run()
     events = [each for each in profiled.profiler.kineto_results.events() if each.name() == "[memory]"]
     live = most = 0

@@ -9,10 +9,13 @@ CLASSES = 5
 class Layers(nn.Module):
     """A classifier like the paper's: the last states of a recurrent layer, in one or both directions, and a linear head."""
 
-    def __init__(self, layer: type[nn.RNNBase], size: int, *, layers: int = 1, bidirectional: bool = True) -> None:
+    def __init__(
+        self, layer: type[nn.RNNBase], size: int, *, layers: int = 1, bidirectional: bool = True, projected: int = 0
+    ) -> None:
         super().__init__()
-        self.encoder: nn.Module = layer(size, size, num_layers=layers, bidirectional=bidirectional, batch_first=True)  # type: ignore[call-arg]
-        self.head = nn.Linear(size * (1 + bidirectional), CLASSES, bias=False)
+        more = {"proj_size": projected} if projected else {}
+        self.encoder: nn.Module = layer(size, size, num_layers=layers, bidirectional=bidirectional, batch_first=True, **more)  # type: ignore[call-arg]
+        self.head = nn.Linear((projected or size) * (1 + bidirectional), CLASSES, bias=False)
         self.directions = 1 + bidirectional
 
     def forward(self, x: Tensor) -> Tensor:
