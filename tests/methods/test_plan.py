@@ -519,3 +519,27 @@ def test_a_planned_call_of_a_cell_written_by_hand_keeps_few_numbers() -> None:
     freed = [value for call in plan.route.calls for value, _ in call.frees]
     made = [value for step in plan.route.trace.steps for value in step.outputs]
     assert len(freed) > len(made) / 2 and len(set(freed)) == len(freed)
+
+
+class Picking(nn.Module):
+    """Indexes and a mask that are parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(E, C)
+        self.order = nn.Parameter(torch.tensor([0, 1, 2]), requires_grad=False)
+        self.mask = nn.Parameter(torch.tensor([True, False, True]), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(self.layer(x).sum(1))[:, self.order].masked_fill(self.mask, 0.0)
+
+
+def test_parameters_of_whole_numbers_that_change() -> None:
+    model = Picking().double()
+    for order, mask in (([0, 1, 2], [1, 0, 1]),) * 3 + (([2, 0, 1], [1, 0, 1]), ([2, 0, 1], [0, 0, 1])):
+        model.order.data.copy_(torch.tensor(order))
+        model.mask.data.copy_(torch.tensor(mask))
+        x = torch.randn(B, T, E, dtype=torch.float64)
+        found, fresh = (whence.relevance(each, x, target=1) for each in (model, copy.deepcopy(model)))
+        assert_close(found.relevance, fresh.relevance)
+        assert_close(found.score, fresh.score)
