@@ -63,22 +63,25 @@ def stabilise(z: Tensor, epsilon: float) -> Tensor:
     return z + stabiliser(z, epsilon)
 
 
-def coefficient(z: Tensor, *, r_out: Tensor, epsilon: float) -> Tensor:
+def coefficient(z: Tensor, *, r_out: Tensor, epsilon: float, known: Tensor | None = None) -> Tensor:
     """Relevance per unit of z, what every term of the sum is multiplied by:  q_j = R_j / (z_j + ε sign z_j).
 
-    If ε = 0, a neuron without relevance has q = 0, even if z = 0 too.
+    If ε = 0, a neuron without relevance has q = 0, even if z = 0 too. `known` is ε sign z, where that was computed before.
     """
     if epsilon == 0:
         return torch.where(r_out == 0, 0.0, r_out / torch.where((r_out == 0) & (z == 0), 1.0, z))
-    return r_out / stabilise(z, epsilon)
+    return r_out / (stabilise(z, epsilon) if known is None else z + known)
 
 
-def share(z: Tensor, *, q: Tensor, bias: Tensor | None, fan_in: float | Tensor, rules: Rules) -> Tensor:
+def share(
+    z: Tensor, *, q: Tensor, bias: Tensor | None, fan_in: float | Tensor, rules: Rules, known: Tensor | None = None
+) -> Tensor:
     """What each of the N lower neurons gets beyond its contribution:  (ε sign z_j + δ b_j) / N · q_j.
 
-    With the stabiliser absorbed, δ (ε sign z_j + b_j) / N · q_j. A sum with no lower neuron (N = 0) shares nothing.
+    With the stabiliser absorbed, δ (ε sign z_j + b_j) / N · q_j. A sum with no lower neuron (N = 0) shares nothing. `known` is
+    ε sign z, where that was computed before.
     """
-    total = stabiliser(z, rules.returned * rules.epsilon)
+    total = stabiliser(z, rules.returned * rules.epsilon) if known is None or rules.returned != 1 else known
     if bias is not None and rules.delta != 0:
         total = total + rules.delta * bias
     if isinstance(fan_in, Tensor):

@@ -5,6 +5,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import reduce
 from typing import cast
 
 import torch
@@ -58,10 +59,13 @@ def _balance(left: Tensor, scores: Tensor, absorbed: Mapping[str, Tensor]) -> tu
 
     All numbers that decide come in one synchronisation with a GPU. A relevance that is not finite makes the gap so.
     """
-    amounts = torch.stack([*absorbed.values(), torch.zeros_like(left)])
-    gap = (left - amounts.sum(0)).abs() / scores.abs().clamp(min=1)
-    *largest, margin = cast(list[float], torch.cat([amounts, gap[None]]).abs().flatten(1).amax(1).tolist())
-    return [each for each, most in zip(absorbed.items(), largest, strict=False) if most != 0], margin
+    found = torch.stack([*absorbed.values(), left, scores]).cpu()
+    *amounts, rest, size = found.unbind()
+    for amount in amounts:
+        rest.sub_(amount)
+    rest.div_(size.abs_().clamp_(min=1))
+    *largest, margin, _ = cast(list[float], torch.linalg.vector_norm(found, math.inf, dim=(1, 2)).tolist())
+    return [each for each, most in zip(absorbed.items(), largest, strict=True) if most != 0], margin
 
 
 def _is_close(margin: float | None, dtype: torch.dtype) -> bool:
@@ -69,7 +73,7 @@ def _is_close(margin: float | None, dtype: torch.dtype) -> bool:
     return margin is not None and margin <= 100 * torch.finfo(dtype).eps ** 0.75
 
 
-def _explained_by(back: BackwardPass, found: Sequence[Tensor], zero: Tensor, *, at: str | None) -> Tensor:
+def _explained_by(back: BackwardPass, found: Sequence[Tensor], *, at: str | None) -> Tensor:
     """The relevance (K, B) of the inputs, or of the layer `at`; what bypassed that layer counts as absorbed by the inputs."""
     totals = back.samples.totals
     # a sum over the last axis is spread along it again, so that it is counted once
@@ -77,12 +81,12 @@ def _explained_by(back: BackwardPass, found: Sequence[Tensor], zero: Tensor, *, 
         r if r.shape[1:] == leaf.tensor.shape else (r / leaf.tensor.shape[-1]).expand(len(r), *leaf.tensor.shape)
         for r, leaf in _pairs(found, back)
     ]
-    explained = sum((totals(r, leaf) for r, leaf in _pairs(shares, back)), start=zero)
+    explained = reduce(torch.add, [totals(r, leaf) for r, leaf in _pairs(shares, back)])
     if at is None or back.goes_on:
         return explained
     if explained.any():
         back.absorbed["inputs"] = explained
-    return sum((totals(r, stop) for stop, r in back.stops.items() if r is not None), start=zero)
+    return sum((totals(r, stop) for stop, r in back.stops.items() if r is not None), start=torch.zeros_like(explained))
 
 
 def _middle(outputs: Sequence[object], back: BackwardPass, selection: Selection) -> object:
@@ -199,11 +203,10 @@ class LRP(Method):
         trace = plan.route.trace
         head = self.head_sums(trace, set(plan.structure.path)) if self.head != "epsilon" else ()
         back = BackwardPass(trace, self.rules, plan.samples, direction=question.direction, head=head, known=plan.structure)
-        # no number where one of the inputs' is not finite, or an output is not a number
-        marks = [0 * leaf.tensor.sum() for leaf in trace.leaves]
-        marks.append(torch.where(found.output.isnan(), found.output, 0.0).sum())
+        # 0, but no number where one of the inputs' is not finite, or an output is not a number
+        mark = 0 * reduce(torch.add, [leaf.tensor.sum() for leaf in trace.leaves], found.output.clamp(-1, 1).sum())
         return self._explained(
-            back, forward, question, found.output, found.selection, found.start, plan.choices, [], marks, is_planned=True
+            back, forward, question, found.output, found.selection, found.start, plan.choices, [], mark, is_planned=True
         )
 
     def _recorded(self, forward: Forward, question: Question, key: Hashable | None) -> Result:
@@ -251,24 +254,23 @@ class LRP(Method):
         start: Start,
         choices: tuple[Choice, ...],
         middle: list[object],
-        marks: Sequence[Tensor] = (),
+        mark: Tensor | None = None,
         *,
         is_planned: bool = False,
     ) -> Result:
-        """Hand the score back from where it starts, and put the result together; `marks` are 0 if the inputs are finite."""
+        """Hand the score back from where it starts, and put the result together; a `mark` is 0 if the inputs are finite."""
         at, samples = question.at, back.samples
         starts = scores_at(start)
         back.memory, back.by_step = {} if question.memory else None, question.by_step
         _ask_for(back, at, middle)
         found = back.run(starts)
-        scores = sum(
-            (samples.totals(amount, value) for value, amount in starts[1:]), start=samples.totals(starts[0][1], starts[0][0])
-        )
-        explained = _explained_by(back, found, torch.zeros_like(scores), at=at)
-        absorbed, margin = _balance(sum(marks, start=scores - explained), scores, back.absorbed)
+        scores = reduce(torch.add, [samples.totals(amount, value) for value, amount in starts])
+        explained = _explained_by(back, found, at=at)
+        left = scores - explained
+        absorbed, margin = _balance(left if mark is None else left + mark, scores, back.absorbed)
         gaps: dict[str, Tensor] = {}
         if not _is_close(margin, scores.dtype):
-            self._require_finite([*found, *marks], back.absorbed)
+            self._require_finite(found if mark is None else [*found, mark], back.absorbed)
         if not _is_close(margin, scores.dtype) and not is_planned:
             audit = BackwardPass(back.trace, self.rules, samples, audit=True, head=back.head)
             audit.run(starts)

@@ -242,7 +242,7 @@ def plan_of(
 
     `is_plain`: the backward pass reads the numbers that rules say it reads, and no others.
     """
-    if recorder.is_in_doubt() or samples.is_derived:
+    if recorder.is_in_doubt() or samples.is_derived or output.is_complex():
         return None
     given = tensors_of((tuple(forward.args), dict(forward.kwargs)))
     try:

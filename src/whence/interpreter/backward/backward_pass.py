@@ -17,6 +17,7 @@ from whence.equations import (
     sides_gamma,
     sides_of,
     sign,
+    stabiliser,
     stabiliser_of_sides,
 )
 from whence.errors import InputError
@@ -235,7 +236,7 @@ class BackwardPass:
         for name, amount in amounts.items():
             if name not in parts:
                 parts[name] = amount.new_zeros(len(amount), *value.tensor.shape, dtype=value.tensor.dtype)
-            parts[name][index] += amount
+            parts[name][index].add_(amount)  # integers and slices give a view
 
     def unfinished(self, step: Step, value: Value, arriving: Arriving | None) -> Open:
         """What is handed back inside an open sum; relevance that arrived at it as a finished neuron is converted."""
@@ -245,7 +246,8 @@ class BackwardPass:
         q, s = arriving.q, arriving.s
         if arriving.r is not None:
             z = value.tensor
-            own = coefficient(z, r_out=arriving.r, epsilon=self.rules.epsilon)
+            known = None if self.rules.epsilon == 0 else stabiliser(z, self.rules.epsilon)
+            own = coefficient(z, r_out=arriving.r, epsilon=self.rules.epsilon, known=known)
             q = own if q is None else q + own
             if self.rules.returned != 1:
                 self.absorb(step, "stabiliser", absorbed_by_stabiliser(z, q=own, rules=self.rules), value)
@@ -253,7 +255,7 @@ class BackwardPass:
                 self.absorb(step, "constant", torch.where(z.isinf(), arriving.r, 0.0), value)
             if self.rules.shares:
                 fan_in, bias = self.fan_ins[value], self.biases.get(value)
-                shared = share(z, q=own, bias=bias, fan_in=fan_in, rules=self.rules)
+                shared = share(z, q=own, bias=bias, fan_in=fan_in, rules=self.rules, known=known)
                 s = shared if s is None else s + shared
                 if (isinstance(fan_in, Tensor) or fan_in == 0) and value not in self._shared:
                     self._keep_unshared(step, value, own, fan_in)
@@ -271,11 +273,11 @@ class BackwardPass:
             r = torch.where(z.isinf(), 0.0, r)
         rule = sides_gamma if self.rules.head == "gamma" else sides_alpha_beta
         own = rule(z, self.sides[value], r_out=r, rules=self.rules)
-        stabiliser = stabiliser_of_sides(z, q=own, rules=self.rules)
-        self.absorb(step, "stabiliser", (1 - self.rules.returned) * stabiliser, value)
+        extra = stabiliser_of_sides(z, q=own, rules=self.rules)
+        self.absorb(step, "stabiliser", (1 - self.rules.returned) * extra, value)
         shared: Tensor | None = None
         if self.rules.shares:
-            left = self.rules.returned * stabiliser
+            left = self.rules.returned * extra
             left = left + self.rules.delta * self.bias_sides[value].total(own) if value in self.bias_sides else left
             fan_in = torch.as_tensor(self.fan_ins[value], dtype=z.dtype, device=z.device)
             shared = torch.where(fan_in > 0, left / fan_in.clamp(min=1), 0.0)
@@ -324,7 +326,8 @@ class BackwardPass:
             return
         entry = hash((key, axis, amount.shape))
         known = self._entries.get((key, entry))
-        self.absorbed.setdefault(key, amount.new_zeros(()))
+        if key not in self.absorbed:
+            self.absorbed[key] = amount.new_zeros(())
         self._entries[key, entry] = (amount if known is None else known[0] + amount), value
 
     def alike(self, step: Step) -> Sequence[Step]:

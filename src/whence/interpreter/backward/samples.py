@@ -50,7 +50,8 @@ class Samples:
             return amount.reshape(len(amount), -1).sum(1, keepdim=True)
         axis = self.whole_axis(value)
         if axis is not None:
-            return amount.expand(len(amount), *value.tensor.shape).movedim(axis + 1, 1).flatten(2).sum(-1)
+            whole = amount if amount.shape[1:] == value.tensor.shape else amount.expand(len(amount), *value.tensor.shape)
+            return whole.sum([n for n in range(1, whole.dim()) if n != axis + 1])
         owner = completed(self.owners[value], keep=self.count).expand(value.tensor.shape).reshape(-1).long()
         flat = amount.expand(len(amount), *value.tensor.shape).reshape(len(amount), -1)
         sums = flat.new_zeros(len(amount), self.count + 1).index_add(1, owner, flat)

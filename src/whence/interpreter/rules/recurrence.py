@@ -115,7 +115,8 @@ class Recurrence(Rule):
             layers.append(run_layer(self.cell, x, directions, states, call.lengths, product=step.product))
             x = layers[-1].outputs()
         step.saved = call, layers
-        finals = [torch.cat(each) for each in zip(*(layer.final() for layer in layers), strict=True)]
+        parts = zip(*(layer.final() for layer in layers), strict=True)
+        finals = [each[0] if len(layers) == 1 else torch.cat(each) for each in parts]
         if call.is_cell:
             return finals[0][0] if len(finals) == 1 else tuple(final[0] for final in finals)
         return call.from_steps(x), *finals
@@ -274,7 +275,9 @@ def several(state: State) -> tuple[Value | Tensor, ...]:
 
 def tensor(thing: Value | Tensor) -> Tensor:
     """The tensor of a value or of a constant."""
-    return thing.tensor if isinstance(thing, Value) else thing.detach()
+    if isinstance(thing, Value):
+        return thing.tensor
+    return thing.detach() if thing.requires_grad else thing
 
 
 def is_live(thing: object) -> TypeGuard[Value]:

@@ -6,7 +6,7 @@ at the start of every segment of steps, and the backward pass runs each segment 
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -43,6 +43,8 @@ class Kernels:
             [ctypes.c_long] * 2 + [ctypes.c_void_p] + [ctypes.c_long] * 2 + [ctypes.c_void_p] + [ctypes.c_long] * 3
         )
         self._scratch.argtypes, self._scratch.restype = [ctypes.c_long] * 4, ctypes.c_long
+        self._compare: Callable[[int, int, int], int] = library.memcmp
+        library.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
         count = getattr(library, f"columns_{ending}")
         count.restype = ctypes.c_long
         self.columns: int = count()
@@ -75,12 +77,22 @@ class Kernels:
             return self._packed(weights)
         key = (self, *(each.data_ptr() for each in (weights.input, weights.hidden)))
         known = _PACKED.get(key)
-        if known is None or not _are_equal(known[0], given):
-            known = {name: each.clone() for name, each in given.items()}, self._packed(weights)
+        if known is None or not self._are_equal(known[0], given):
+            copies = {name: each.clone(memory_format=torch.contiguous_format) for name, each in given.items()}
+            known = copies, self._packed(weights)
             if len(_PACKED) >= MOST_PACKED:
                 _PACKED.clear()
             _PACKED[key] = known
         return known[1]
+
+    def _are_equal(self, known: dict[str, Tensor], given: dict[str, Tensor]) -> bool:
+        """Whether weights have the same bits: a write need not be noticed in any other way."""
+        return known.keys() == given.keys() and all(
+            each.shape == (own := given[name]).shape
+            and each.stride() == own.stride()
+            and self._compare(each.data_ptr(), own.data_ptr(), each.nbytes) == 0
+            for name, each in known.items()
+        )
 
     def _packed(self, weights: Weights) -> dict[str, Tensor]:
         """The same, packed now; an absent bias is zero."""
@@ -94,9 +106,11 @@ MOST_PACKED = 16  # directions whose weights are kept
 _PACKED: dict[tuple[object, ...], tuple[dict[str, Tensor], dict[str, Tensor]]] = {}
 
 
-def _are_equal(known: dict[str, Tensor], given: dict[str, Tensor]) -> bool:
-    """Whether weights are the same numbers: a write need not be noticed in any other way."""
-    return known.keys() == given.keys() and all(torch.equal(each, given[name]) for name, each in known.items())
+@lru_cache(64)
+def _full(batch: int, steps: int) -> Tensor:
+    """The lengths of sequences that all have this many steps; the kernels only read them."""
+    with torch.inference_mode(False):
+        return torch.full((batch,), steps, device="cpu")
 
 
 @cache
@@ -118,7 +132,7 @@ class NativeLayer:
         self.steps, self.batch, self.inputs = x.shape
         self.hidden = states[0].shape[-1]
         self.is_ragged = lengths is not None
-        self.lengths = torch.full((self.batch,), self.steps, device="cpu") if lengths is None else lengths.contiguous()
+        self.lengths = _full(self.batch, self.steps) if lengths is None else lengths.contiguous()
         self.directions = [self.kernels.packed(each) for each in weights]
         self.kept = len(cell.native.tape)
         step = len(weights) * self.batch * self.kept * self.hidden * x.element_size()
