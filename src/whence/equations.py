@@ -74,19 +74,26 @@ def coefficient(z: Tensor, *, r_out: Tensor, epsilon: float, known: Tensor | Non
 
 
 def share(
-    z: Tensor, *, q: Tensor, bias: Tensor | None, fan_in: float | Tensor, rules: Rules, known: Tensor | None = None
+    z: Tensor,
+    *,
+    q: Tensor,
+    bias: Tensor | None,
+    fan_in: float | Tensor,
+    rules: Rules,
+    known: Tensor | None = None,
+    is_shared: bool = False,
 ) -> Tensor:
     """What each of the N lower neurons gets beyond its contribution:  (ε sign z_j + δ b_j) / N · q_j.
 
-    With the stabiliser absorbed, δ (ε sign z_j + b_j) / N · q_j. A sum with no lower neuron (N = 0) shares nothing. `known` is
-    ε sign z, where that was computed before.
+    With the stabiliser absorbed, δ (ε sign z_j + b_j) / N · q_j. A sum with no lower neuron (N = 0) shares nothing; with
+    `is_shared`, there is none. `known` is ε sign z, where that was computed before.
     """
     total = stabiliser(z, rules.returned * rules.epsilon) if known is None or rules.returned != 1 else known
     if bias is not None and rules.delta != 0:
         total = total + rules.delta * bias
-    if isinstance(fan_in, Tensor):
+    if isinstance(fan_in, Tensor) and not is_shared:
         return torch.where(fan_in > 0, total / fan_in.clamp(min=1), 0.0) * q
-    return total / fan_in * q if fan_in > 0 else torch.zeros_like(q)
+    return total / fan_in * q if is_shared or fan_in > 0 else torch.zeros_like(q)
 
 
 def linear_epsilon(x: Tensor, weight: Tensor, *, q: Tensor, share: Tensor | None) -> Tensor:

@@ -543,3 +543,36 @@ def test_parameters_of_whole_numbers_that_change() -> None:
         found, fresh = (whence.relevance(each, x, target=1) for each in (model, copy.deepcopy(model)))
         assert_close(found.relevance, fresh.relevance)
         assert_close(found.score, fresh.score)
+
+
+class Attending(nn.Module):
+    """Attention over states; its weights may be written to after they were used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.states, self.query, self.head = nn.Linear(E, H), nn.Linear(E, H), nn.Linear(H, C)
+        self.writes: Callable[[Tensor], object] = id
+
+    def forward(self, x: Tensor) -> Tensor:
+        states = torch.tanh(self.states(x))
+        weights = torch.softmax(self.query(x) @ states.mT, -1)
+        found = torch.bmm(weights, states)
+        self.writes(weights)
+        return self.head(found[:, -1])
+
+
+def out_of_sight(weights: Tensor) -> None:
+    with torch._C.DisableTorchFunction():
+        weights.mul_(3)
+
+
+@pytest.mark.parametrize("writes", [lambda weights: weights.mul_(3), out_of_sight])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_weights_that_are_written_to_after_their_use(writes: Callable[[Tensor], object], is_known: bool) -> None:
+    model, x = made(Attending), torch.randn(B, T, E).double()
+    expected = whence.relevance(copy.deepcopy(model), x, target=0)
+    if is_known:
+        planned(model, x, target=0)
+    model.writes = writes
+    for _ in range(3):
+        assert_close(whence.relevance(model, x, target=0).relevance, expected.relevance)

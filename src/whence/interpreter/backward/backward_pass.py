@@ -217,7 +217,7 @@ class BackwardPass:
         given = Arriving(r, q, s, n)
         # relevance takes the precision of the value it reaches; at a cast's output it keeps its own, so that nothing is lost
         is_cast = value.step is not None and value.step.rule.casts
-        if not is_cast and any(each is not None and each.dtype != tensor.dtype for each in given):
+        if not is_cast and not given.has_only(tensor.dtype):
             given = Arriving(*(each if each is None else each.to(tensor.dtype) for each in given))
         known = self._arriving.get(value)
         self._arriving[value] = given if known is None else _sum(known, given)
@@ -255,9 +255,10 @@ class BackwardPass:
                 self.absorb(step, "constant", torch.where(z.isinf(), arriving.r, 0.0), value)
             if self.rules.shares:
                 fan_in, bias = self.fan_ins[value], self.biases.get(value)
-                shared = share(z, q=own, bias=bias, fan_in=fan_in, rules=self.rules, known=known)
+                is_shared = value in self._shared
+                shared = share(z, q=own, bias=bias, fan_in=fan_in, rules=self.rules, known=known, is_shared=is_shared)
                 s = shared if s is None else s + shared
-                if (isinstance(fan_in, Tensor) or fan_in == 0) and value not in self._shared:
+                if not is_shared and (isinstance(fan_in, Tensor) or fan_in == 0):
                     self._keep_unshared(step, value, own, fan_in)
         assert q is not None
         return Open(q, s)

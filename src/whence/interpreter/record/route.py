@@ -205,7 +205,7 @@ class _Places:
                 fresh.append((n, place))
             elif kept is place and not (leaf.is_floating_point() or leaf.is_complex()):
                 raise Unsteady("a parameter of whole numbers decides what is live, and whose it is")
-        found.fresh, found.constants = fresh, constants
+        found.fresh, found.constants, step.is_watched = fresh, constants, True
         found.lasts = step.rule.lasts(step) and (not fresh or step.saved is None)
         # beside gates alone, constants decide whether the result is a gate too
         has_constants = any(

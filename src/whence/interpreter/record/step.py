@@ -93,6 +93,7 @@ class Step:
     product: Product = "all"  # the rule that products follow
     is_trained: Callable[[object], bool] = bool  # whether a tensor is a parameter of the model
     is_held: Callable[[object], bool] = bool  # whether it is a parameter or a buffer, or computed from these alone
+    is_watched: bool = False  # whether a write to one of its values is found out after the run, so that no copy is needed
 
     def has_finite_constants(self) -> bool:
         """Whether its constants are finite: weights are, a mask may hold infinities."""
@@ -198,6 +199,21 @@ class Arriving(NamedTuple):
     q: Tensor | None = None
     s: Tensor | None = None
     n: Tensor | None = None
+
+    def amounts(self) -> dict[str, Tensor]:
+        """What has arrived, by name."""
+        if self.q is None and self.s is None and self.r is not None and self.n is None:
+            return {"r": self.r}
+        return {name: own for name, own in zip(self._fields, self, strict=True) if own is not None}
+
+    def has_only(self, dtype: torch.dtype) -> bool:
+        """Whether everything has this precision."""
+        return (
+            (self.r is None or self.r.dtype == dtype)
+            and (self.q is None or self.q.dtype == dtype)
+            and (self.s is None or self.s.dtype == dtype)
+            and (self.n is None or self.n.dtype == dtype)
+        )
 
 
 class Open(NamedTuple):

@@ -86,7 +86,28 @@ def _explicit(weighting: Weighting, x: Value, weight: Tensor, moves: Moves) -> W
         return data.shape[1] * weighting.apply(data.new_ones(1, 1, *data.shape[2:]), ones)
 
     def spread(s: Tensor) -> Tensor:
-        ones = weight.new_ones(1, 1, *weight.shape[2:])
-        return through(s.sum(2, keepdim=True), ones, channels=1).expand(len(s), *x.tensor.shape)
+        own, size = s.sum(2, keepdim=True), weight.shape[2:]
+        if _is_box(size, moves):
+            found = _box_sums(own.flatten(0, 1), size, moves).reshape(*own.shape[:3], *x.tensor.shape[2:])
+        else:
+            found = through(own, weight.new_ones(1, 1, *size), channels=1)
+        return found.expand(len(s), *x.tensor.shape)
 
     return replace(weighting, back=through, needs_trained=True, window=Window(fan_in, spread))
+
+
+def _is_box(size: Sequence[int], moves: Moves) -> bool:
+    """Whether the outputs that see a place are a box of their own, which pooling can sum: its padding is at most a half."""
+    return all(
+        stride == 1 and dilation == 1 and 0 <= width - 1 - padding <= width // 2
+        for width, stride, padding, dilation in zip(size, *moves[:3], strict=True)
+    )
+
+
+def _box_sums(s: Tensor, size: Sequence[int], moves: Moves) -> Tensor:
+    """The sum of s (N, 1, *places of the output) over the outputs that see a place, for every place of the input."""
+    padding = [width - 1 - own for width, own in zip(size, moves.padding, strict=True)]
+    if len(size) == 1:  # PyTorch's pooling along one axis only averages
+        return F.avg_pool2d(s[..., None, :], (1, *size), 1, (0, *padding), divisor_override=1).squeeze(-2)
+    pool = F.avg_pool2d if len(size) == 2 else F.avg_pool3d
+    return pool(s, list(size), 1, padding, divisor_override=1)

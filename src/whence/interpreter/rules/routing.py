@@ -164,12 +164,12 @@ class Routing(Rule):
         live = [value for value in step.inputs if value.is_live]
         carry: Callable[..., Sequence[Tensor]] = step.saved
         if isinstance(step.saved, (Graph, Parts)):
-            carry = step.saved.adjoint
+            carry = cast(Callable[..., Sequence[Tensor]], step.saved.adjoint)
             amounts = {name: [getattr(each, name, None) for each in arriving] for name in Arriving._fields}
             given = {name: own for name, own in amounts.items() if any(each is not None for each in own)}
         else:
             assert arriving[0] is not None
-            given = {name: own for name, own in arriving[0]._asdict().items() if own is not None}
+            given = arriving[0].amounts()
         if isinstance(step.saved, Picking):
             back.deliver_part(step, step.saved.whole, step.saved.place, cast(Mapping[str, Tensor], given))
             return

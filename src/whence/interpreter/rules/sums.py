@@ -136,13 +136,8 @@ class Sum(Rule):
         (out,) = step.outputs
         if out.is_gate and not out.in_sum:
             return ()
-        open_terms = {operand for operand, _ in self.terms(step) if isinstance(operand, Value) and not self._needs(operand)}
+        open_terms = {operand for operand, _ in self.terms(step) if isinstance(operand, Value) and not _needs(operand)}
         return out, *(value for value in step.inputs if value not in open_terms)
-
-    @staticmethod
-    def _needs(term: Value) -> bool:
-        """Whether the numbers of a term are needed: not if it is part of the open sum itself."""
-        return not term.in_sum or not term.is_live or term.tensor.is_complex()
 
     def finishes(self, step: Step, value: Value, finished: set[Value]) -> bool:
         return not value.in_sum or not step.outputs[0].in_sum
@@ -208,10 +203,6 @@ class Reduction(Rule):
     def __init__(self, *, is_mean: bool = False) -> None:
         self.is_mean = is_mean
 
-    def run(self, step: Step) -> object:
-        result, step.saved = graph_of(step)
-        return result
-
     def is_finite(self, step: Step) -> bool:
         return True
 
@@ -220,6 +211,13 @@ class Reduction(Rule):
 
     def log_of(self, step: Step) -> int | None:
         return step.inputs[0].log  # the running sum of logarithms is that of a running product
+
+    def reads(self, step: Step) -> Sequence[Value]:
+        (value,) = step.inputs
+        return (value, *step.outputs) if _needs(value) else step.outputs
+
+    def finishes(self, step: Step, value: Value, finished: set[Value]) -> bool:
+        return not value.in_sum
 
     def _terms(self, step: Step) -> int:
         return step.inputs[0].tensor.numel() // max(step.outputs[0].tensor.numel(), 1)
@@ -252,16 +250,27 @@ class Reduction(Rule):
 
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         q, s, n = back.unfinished(step, step.outputs[0], arriving[0])
-        (of_input,) = step.saved.adjoint([q])
-        shared, negative = None, None if n is None else step.saved.adjoint([n])[0]
-        if s is not None:
-            (shared,) = step.saved.adjoint([s])
-            shared = shared * self._terms(step) if self.is_mean else shared
-        back.deliver(step, step.inputs[0], q=of_input, s=shared, n=negative)
+        parts = self._terms(step) if self.is_mean else 1
+        of_input, negative = (None if each is None else self._spread(step, each / parts) for each in (q, n))
+        back.deliver(step, step.inputs[0], q=of_input, s=None if s is None else self._spread(step, s), n=negative)
+
+    def _spread(self, step: Step, amount: Tensor) -> Tensor:
+        """An amount (K, *shape of the result) at every term of the sum."""
+        shape = step.inputs[0].tensor.shape
+        axes = {axis % len(shape) for axis in reduced_axes(step, len(shape))} if shape else ()
+        kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
+        return amount.reshape(len(amount), *kept).expand(len(amount), *shape)
 
 
 class Cumulative(Reduction):
     """A running sum: every element is the sum of those up to it."""
+
+    def run(self, step: Step) -> object:
+        result, step.saved = graph_of(step)
+        return result
+
+    def reads(self, step: Step) -> Sequence[Value]:
+        return *step.inputs, *step.outputs
 
     def fan_in(self, step: Step, fan_ins: dict[Value, FanIn]) -> Sequence[FanIn]:
         each = fan_ins.get(step.inputs[0], 1)
@@ -278,6 +287,11 @@ class Cumulative(Reduction):
         given = back.unfinished(step, step.outputs[0], arriving[0])
         q, s, n = (None if each is None else step.saved.adjoint([each])[0] for each in given)
         back.deliver(step, step.inputs[0], q=q, s=s, n=n)
+
+
+def _needs(term: Value) -> bool:
+    """Whether the numbers of a term are needed: not if it is part of the open sum itself."""
+    return not term.in_sum or not term.is_live or term.tensor.is_complex()
 
 
 def _is_number(thing: object) -> bool:

@@ -197,7 +197,7 @@ class Weighted(Rule):
         return owner[..., :1].expand(value.tensor.shape)
 
     def reads(self, step: Step) -> Sequence[Value]:
-        return *(source.weighting.data for source in step.saved), *step.outputs
+        return *step.inputs, *step.outputs
 
     def hand_back(self, step: Step, arriving: Sequence[Arriving | None], back: Backward) -> None:
         sources: Sequence[Source] = step.saved
@@ -238,9 +238,10 @@ class Weighted(Rule):
 
 def _kept(weight: Tensor, step: Step, *, is_derived: bool) -> Tensor:
     """A weight as the record keeps it: a trained one as it is, without a graph, of another one a copy."""
-    if not step.is_trained(weight):
-        return weight.detach().clone()
-    return weight.detach() if is_derived else weight
+    if step.is_trained(weight):
+        return weight.detach() if is_derived else weight
+    is_watched = step.is_watched and any(weight is value.tensor for value in step.inputs)
+    return weight.detach() if is_watched else weight.detach().clone()
 
 
 def _source(weighting: Weighting) -> Source:

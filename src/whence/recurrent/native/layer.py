@@ -36,6 +36,7 @@ class Kernels:
 
     def __init__(self, native: Native, dtype: torch.dtype) -> None:
         library, (ending, _) = built(native, dtype).library, PRECISIONS[dtype]
+        assert library is not None
         self.forward, self.back = getattr(library, f"forward_{ending}"), getattr(library, f"back_{ending}")
         self.work = getattr(library, f"work_{ending}")
         self._pack, self._scratch = getattr(library, f"pack_{ending}"), getattr(library, f"scratch_{ending}")
