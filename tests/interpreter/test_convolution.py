@@ -93,3 +93,15 @@ def test_weights_that_change_between_calls() -> None:
         right = torch.from_numpy(expected(model.convolution, x)).view(-1, *x.shape)
         assert_close(whence.relevance(model, x, target="all", method=method).relevance, right)
         model.convolution.weight.data.mul_(-0.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_half_precision(axes: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model = Scores(KINDS[axes](2, 4, kernel_size=3, padding=1)).to(dtype)
+    x = torch.randn(2, 2, *SIZES[axes]).to(dtype)
+    method = whence.LRP(epsilon=0.1, delta=DELTA)
+    found = whence.relevance(model, x, target=1, method=method).relevance.double()
+    wanted = whence.relevance(model.double(), x.double(), target=1, method=method).relevance
+    assert_close(found, wanted, rtol=0, atol=8 * torch.finfo(dtype).eps)

@@ -97,8 +97,11 @@ def _explicit(weighting: Weighting, x: Value, weight: Tensor, moves: Moves) -> W
 
 
 def _is_box(size: Sequence[int], moves: Moves) -> bool:
-    """Whether the outputs that see a place are a box of their own, which pooling can sum: its padding is at most a half."""
-    return all(
+    """Whether the outputs that see a place are a box of their own, which pooling can sum: its padding is at most a half.
+
+    Along three axes PyTorch pools no half precision.
+    """
+    return len(size) < 3 and all(
         stride == 1 and dilation == 1 and 0 <= width - 1 - padding <= width // 2
         for width, stride, padding, dilation in zip(size, *moves[:3], strict=True)
     )
@@ -109,5 +112,4 @@ def _box_sums(s: Tensor, size: Sequence[int], moves: Moves) -> Tensor:
     padding = [width - 1 - own for width, own in zip(size, moves.padding, strict=True)]
     if len(size) == 1:  # PyTorch's pooling along one axis only averages
         return F.avg_pool2d(s[..., None, :], (1, *size), 1, (0, *padding), divisor_override=1).squeeze(-2)
-    pool = F.avg_pool2d if len(size) == 2 else F.avg_pool3d
-    return pool(s, list(size), 1, padding, divisor_override=1)
+    return F.avg_pool2d(s, list(size), 1, padding, divisor_override=1)
