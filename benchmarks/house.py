@@ -27,7 +27,7 @@ from types import FrameType
 import torch
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("interpreter/", "methods/")  # where operations are told apart
+ROOMS = ("engine/", "methods/", "interpreter/")  # where operations are told apart; the last, in commits before the engine
 SENTENCE = "neither funny nor suspenseful nor particularly well-drawn ."
 HOMES = (torch.Tensor, torch.nn.functional, torch.special, torch.nn.utils.rnn)
 NAMED = re.compile(r"name|func|operation|^op$")  # an expression that holds the name of an operation

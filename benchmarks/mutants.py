@@ -51,8 +51,8 @@ class Room(NamedTuple):
 
 
 PATHS, C = "tests/recurrent/test_paths.py", "tests/recurrent/test_c_arithmetic.py"
-INTERPRETER = tuple(
-    f"tests/interpreter/test_{name}.py" for name in ("table", "rules", "gates", "fan_in", "in_place", "samples", "students")
+ENGINE = tuple(
+    f"tests/engine/test_{name}.py" for name in ("table", "rules", "gates", "fan_in", "in_place", "samples", "students")
 )
 METHODS = tuple(
     f"tests/methods/test_{name}.py" for name in ("inputs_and_targets", "targets", "token_ids", "by_step", "shared_inputs")
@@ -60,7 +60,7 @@ METHODS = tuple(
 RECURRENT = tuple(f"tests/recurrent/test_{name}.py" for name in ("lstm_reference", "gru_and_rnn", "oracles", "which_path"))
 WHOLE = (
     *(
-        "tests/interpreter",
+        "tests/engine",
         "tests/methods",
         "tests/test_equations.py",
         "tests/test_products.py",
@@ -72,10 +72,8 @@ WHOLE = (
 )
 GPU = ("recurrent/*/triton.py", "recurrent/triton/*.py")
 ROOMS = {
-    "equations": Room(
-        ("equations.py",), ("tests/test_equations.py", "tests/test_products.py", *RECURRENT, *INTERPRETER), WHOLE
-    ),
-    "interpreter": Room(("interpreter/**/*.py",), (*INTERPRETER, *METHODS), WHOLE),
+    "equations": Room(("equations.py",), ("tests/test_equations.py", "tests/test_products.py", *RECURRENT, *ENGINE), WHOLE),
+    "engine": Room(("engine/**/*.py",), (*ENGINE, *METHODS), WHOLE),
     "recurrent": Room(("recurrent/**/*.py",), (*RECURRENT, C, PATHS, "tests/recurrent/test_unfriendly.py"), WHOLE, GPU),
     "kernels": Room(("recurrent/**/*.c", "recurrent/**/*.h"), (C, PATHS), WHOLE),
     "methods": Room(("methods/*.py",), ("tests/methods", "tests/test_batches.py", "tests/test_bad_input.py"), WHOLE),

@@ -21,7 +21,7 @@ TESTS = Path(__file__).parent
 # Files and folders whose tests take long; single ones are marked where they stand. `make check` leaves both out.
 SLOW = """
     cli data experiments speed training test_batches.py test_bundled.py test_cuda.py test_docs.py test_interrupts.py
-    interpreter/test_fuzz.py interpreter/test_published.py interpreter/test_zoo.py methods/test_lrp_laws.py
+    engine/test_fuzz.py engine/test_published.py engine/test_zoo.py methods/test_lrp_laws.py
     corpus oracle test_inspect.py trust
     web
     recurrent/test_compiling.py recurrent/test_kernel_cache.py recurrent/test_paths.py recurrent/test_unfriendly.py

@@ -163,7 +163,7 @@ def test_a_call_without_a_rule_is_harmless_inside_a_gate(x: Tensor) -> None:
 
 
 def test_a_rule_of_the_users_that_fails_is_refused(x: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
-    from whence.interpreter.rules.table import TABLE
+    from whence.engine.table import TABLE
 
     monkeypatch.setitem(TABLE, "sinc", TABLE.find(torch.sinc))
 
@@ -206,7 +206,7 @@ def test_what_the_output_does_not_need_gets_nothing(x: Tensor) -> None:
     assert by_operation(whence.inspect(Idle(), x))["cos"].flow == "unused"
 
 
-def test_a_model_that_cannot_be_recorded_says_why_in_its_last_row(x: Tensor) -> None:
+def test_a_model_that_cannot_be_followed_says_why_in_its_last_row(x: Tensor) -> None:
     found = whence.inspect(Last(lambda y: torch.vmap(torch.tanh)(y).sum(1)), x)
     assert not found.is_explainable
     assert [row.operation for row in found.rows] == ["lstm", ""]
@@ -298,7 +298,7 @@ def test_the_model_stays_as_it_was(x: Tensor) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [lambda y: y[:, -1], torch.sinc, lambda y: torch.vmap(torch.tanh)(y)], ids=["fine", "refused", "not recorded"]
+    "change", [lambda y: y[:, -1], torch.sinc, lambda y: torch.vmap(torch.tanh)(y)], ids=["fine", "refused", "not followed"]
 )
 def test_an_inspection_leaves_no_reference_cycle(change: Callable[[Tensor], Tensor], x: Tensor) -> None:
     model = Last(change)

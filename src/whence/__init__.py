@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from whence._relevance import relevance
     from whence._series import SeriesExplanation, explain_series
     from whence._summary import summarize
+    from whence.engine.custom import Call, handles
+    from whence.engine.products import gate
     from whence.errors import (
         ConservationError,
         DataError,
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from whence.imports.keras import from_keras
     from whence.imports.onnx.importing import from_onnx
     from whence.inspection import Inspection
-    from whence.interpreter.rules.custom import Call, handles
-    from whence.interpreter.rules.gates import gate
     from whence.methods.decomposition import ContextualDecomposition
     from whence.methods.gradient_input import GradientXInput
     from whence.methods.integrated import IntegratedGradients
@@ -78,9 +78,9 @@ _HOMES = {
     "from_keras": "whence.imports.keras",
     "from_onnx": "whence.imports.onnx.importing",
     "Inspection": "whence.inspection",
-    "Call": "whence.interpreter.rules.custom",
-    "handles": "whence.interpreter.rules.custom",
-    "gate": "whence.interpreter.rules.gates",
+    "Call": "whence.engine.custom",
+    "handles": "whence.engine.custom",
+    "gate": "whence.engine.products",
     "ContextualDecomposition": "whence.methods.decomposition",
     "GradientXInput": "whence.methods.gradient_input",
     "IntegratedGradients": "whence.methods.integrated",

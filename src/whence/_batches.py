@@ -5,13 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
+from whence.engine.layers import named_layers
 from whence.errors import InputError, ModelError
-from whence.interpreter.record.layers import named_layers
 from whence.methods.forward import Forward
 from whence.methods.inputs import read
 from whence.methods.predicting import predicting
@@ -123,23 +122,19 @@ def finished(pipeline: Pipeline, forward: Forward) -> Forward:
     if len(pipeline.classes) != 2:
         return forward
     module = pipeline.module
-    if module not in _ENDS:
-        try:
-            with predicting(module), torch.enable_grad():
-                output = forward.run(lambda _, tensor: tensor.clone().requires_grad_()).output
-        except Exception:  # a text that the module cannot read; it is reported where it is explained
-            return forward
-        _ENDS[module] = end_of(output) if isinstance(output, Tensor) and is_single(output) else None
-    if (end := _ENDS[module]) is None:
+    try:
+        with predicting(module), torch.enable_grad():
+            output = forward.run(lambda _, tensor: tensor.clone().requires_grad_()).output
+    except Exception:  # a text that the module cannot read; it is reported where it is explained
         return forward
+    if not isinstance(output, Tensor) or not is_single(output):
+        return forward
+    end = end_of(output)
 
     def finish(output: Tensor) -> Tensor:
         return two_scores(output.reshape(-1, 1), is_probability="Sigmoid" in end)
 
     return replace(forward, finish=finish)
-
-
-_ENDS = WeakKeyDictionary[nn.Module, str | None]()  # what a module with one output ends in; None for several outputs
 
 
 def _places(deleted: Sequence[Sequence[int]], ids: Tensor) -> Tensor | None:

@@ -4,33 +4,32 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from whence._batches import batches, cut
 from whence._relevance import require_initialised, required_module, unwrapped
+from whence.engine.back import way_back
+from whence.engine.head import NO_HEAD, Head, head_of
+from whence.engine.layers import named_layers
+from whence.engine.marks import ModelCall, Node
+from whence.engine.refusal import name_of
+from whence.engine.samples import Samples
+from whence.engine.starts import Origin, Start, choices_of, path_of, start_of
+from whence.engine.words import factors_in_words, rule_in_words
 from whence.errors import InputError, NoRuleError, WeightsError, WhenceError
 from whence.inspection import INPUTS, Arrow, Flow, Inspection, Part, Row
-from whence.interpreter.backward.path import Start, choices_of, starts_of
-from whence.interpreter.backward.samples import find_samples
-from whence.interpreter.backward.survey import Survey
-from whence.interpreter.record.layers import named_layers
-from whence.interpreter.record.refusal import name_of
-from whence.interpreter.record.step import Step, Trace, Value
-from whence.interpreter.rules.head import NO_HEAD, Head, head_of
-from whence.interpreter.rules.words import factors_in_words, rule_in_words
+from whence.methods.following import Following, Ran, following
 from whence.methods.forward import Forward, require_finite
 from whence.methods.inputs import Given, Inputs, read
 from whence.methods.lrp import LRP
-from whence.methods.method import Method, is_time_first
+from whence.methods.method import Method
 from whence.methods.predicting import predicting
-from whence.methods.probe import Randomness, require_whole
-from whence.methods.recording import Record, lie_along, recording
+from whence.methods.probe import require_whole
 from whence.methods.registry import method_of
-from whence.methods.state import State
-from whence.methods.target import INDEPENDENT, Target, batch_axes, describe, likeliest_first, mixed_samples
+from whence.methods.target import INDEPENDENT, Target, describe
 from whence.methods.weights import require_finite_weights
 from whence.models.pipeline import Pipeline
 from whence.trees import floats_of
@@ -54,7 +53,7 @@ def inspect(
     are those of `relevance`; of a pipeline, `inputs` is a text. If the model returns more than scores, pick them with `call`:
     `call=lambda model, x: model(x)[0]`.
 
-    A model that cannot be recorded gives an inspection too: its last row says why. Only wrong inputs raise an error.
+    A model that cannot be followed gives an inspection too: its last row says why. Only wrong inputs raise an error.
 
         inspection = whence.inspect(model, inputs)
         inspection.is_explainable, inspection.choices, inspection.refused
@@ -80,7 +79,7 @@ def _of_text(pipeline: Pipeline, text: object) -> Forward:
 
 
 def inspected(forward: Forward, method: LRP, *, name: str) -> Inspection:
-    """Record one run of the model, and follow relevance through the record."""
+    """Follow one run of the model, and relevance back through it."""
     require_finite(forward.inputs.tensors)
     empty = Inspection(name, _sizes(forward.inputs), {"name": method.name, **method.settings()}, ())
     try:
@@ -89,40 +88,22 @@ def inspected(forward: Forward, method: LRP, *, name: str) -> Inspection:
         require_finite_weights(forward.model)
     except (InputError, WeightsError) as error:  # it is the model that is refused here
         return replace(empty, parts=(_whole(forward.model, str(error)),))
-    before, failures = Randomness(), list[str]()
-    cautious = replace(forward, caller=_cautious(forward, failures))
-    with predicting(forward.model) as state, torch.no_grad(), recording(cautious, method.product) as record:
+    with predicting(forward.model) as state, following(forward, None, method.rules, state) as found:
         try:
-            recorded = record(None)
-        except InputError:  # token ids that the run did not come to
-            if not failures:
-                raise
-            return replace(empty, parts=(_whole(forward.model, failures[0]),))
-        if failures:
-            return _unknown(empty, forward.model, recorded, failures[0])
-        try:
-            return _surveyed(empty, forward, recorded, method, state, before)
-        except (WhenceError, RuntimeError) as error:
-            return _unknown(empty, forward.model, recorded, str(error))
-
-
-def _cautious(forward: Forward, failures: list[str]) -> Callable[[nn.Module, Any], object]:
-    """Calls a model so that an operation which cannot be recorded ends the run, but not the record."""
-
-    def call(model: nn.Module, form: object) -> object:
-        try:
-            return forward._called(form) if forward.caller is None else forward.caller(model, form)
+            ran = found.ran(is_survey=True, is_safe=True)
         except NoRuleError as error:
-            failures.append(str(error))
-            return None
+            return _unknown(empty, found, str(error))
+        try:
+            return _surveyed(empty, found, ran, method)
+        except (WhenceError, RuntimeError) as error:
+            return _unknown(empty, found, str(error))
 
-    return call
 
-
-def _unknown(empty: Inspection, model: nn.Module, recorded: Record, reason: str) -> Inspection:
-    """What was recorded, and why it is not known where relevance goes."""
-    parts, _ = _parts([(step, _row(step, "unknown")) for step in recorded.recorder.trace.steps], model)
-    return replace(empty, parts=(*parts, _whole(model, reason)))
+def _unknown(empty: Inspection, found: Following, reason: str) -> Inspection:
+    """What was followed, and why it is not known where relevance goes."""
+    calls = [call for call in found.runs[0].calls if call.outputs]
+    parts, _ = _parts([(call, _row(call, "unknown")) for call in calls], found.forward.model)
+    return replace(empty, parts=(*parts, _whole(found.forward.model, reason)))
 
 
 def _sizes(inputs: Inputs) -> str:
@@ -133,123 +114,165 @@ def _sizes(inputs: Inputs) -> str:
     )
 
 
-def _surveyed(
-    empty: Inspection, forward: Forward, recorded: Record, method: LRP, state: State, before: Randomness
-) -> Inspection:
-    trace = recorded.recorder.trace
-    tensors = [tensor for tensor in floats_of(recorded.output) if tensor.is_floating_point()]
-    found = [recorded.recorder.value_of(tensor) for tensor in tensors]
-    outputs = [value for value in found if value is not None and value.is_live]
-    starts = [starts_of(trace, value, torch.ones_like(value.tensor)[None]) for value in outputs]
-    begin = Start({value: mask for start in starts for value, mask in start.masks.items()}, _ends(starts))
-    head = head_of(trace, set(trace.steps)) if method.head != "epsilon" else Head()
-    survey = Survey(trace, method.rules, is_strict=method.strict, head=head.sums)
-    survey.look(begin.masks)
-    head = head.among(survey.received)
-    survey.refused.update((step, f'head="{method.head}" cannot be applied: {reason}') for step, reason in head.refused.items())
+class UnitOrigin(Origin):
+    """A tensor that a survey starts from: every number gets 1, since amounts mean nothing here, and none must be 0."""
+
+    def amounts(self) -> Tensor:
+        """The relevance (1, *shape) to start with."""
+        return torch.ones_like(self.mask)
+
+
+Places = Mapping[ModelCall, Collection[str]]
+
+
+class Survey(NamedTuple):
+    """A run, where relevance starts in it, the calls that it passes, where it is absorbed, and why some calls refuse it."""
+
+    ran: Ran
+    outputs: Sequence[Node]  # of what the model returned, as far as it depends on the inputs
+    start: Start
+    path: Mapping[ModelCall, None]
+    head: Head
+    places: Places
+    refused: dict[ModelCall, str]
+
+    def received(self, call: ModelCall) -> Sequence[Node]:
+        """The inputs of a call that relevance goes on to."""
+        return tuple(dict.fromkeys(call.sources)) if call in self.path else ()
+
+
+def _survey_of(ran: Ran, method: LRP) -> Survey:
+    """Where relevance starts and what it passes: what is known before anything goes back."""
+    run = ran.run
+    found = [(tensor, run.look(tensor)) for tensor in floats_of(ran.output) if tensor.is_floating_point()]
+    live = [(tensor, mark) for tensor, mark in found if mark is not None and mark.is_live]
+    starts = [start_of(run, tensor, mark, torch.ones_like(tensor.detach())[None]) for tensor, mark in live]
+    origins = {id(origin.tensor): UnitOrigin(*origin) for start in starts for origin in start.origins}
+    start = Start(list(origins.values()), list(dict.fromkeys(end for start in starts for end in start.ends)))
+    path = dict.fromkeys(path_of(run.calls, start.nodes))
+    head = head_of(run.calls, path) if method.head != "epsilon" else Head()
+    return Survey(
+        ran, [mark.node for _, mark in live], start, path, head, cast(Places, run.places), _refused(start, path, head, method)
+    )
+
+
+def _refused(start: Start, path: Iterable[ModelCall], head: Head, method: LRP) -> dict[ModelCall, str]:
+    """Why relevance cannot pass some calls."""
+    refused: dict[ModelCall, str] = {}
+    for call in path:
+        if method.strict and call.choice is not None:
+            refused[call] = f"strict=True makes no choice ({call.choice.gate}; {call.choice.why})"
+        if call.refused is not None:
+            refused[call] = call.refused or "it has no rule"
+    refused.update((call, f'head="{method.head}" cannot be applied: {reason}') for call, reason in head.refused.items())
     if method.strict:
-        survey.refused.update((end, "it ends the model, and strict=True does not start before it") for end in begin.ends)
-    flows = _flows(trace, outputs, begin, survey)
-    rows = [(step, _row(step, flows[step], survey)) for step in trace.steps]
-    rows = [(step, _head_row(row, method) if step in head.layers else row) for step, row in rows]
-    parts, homes = _parts(rows, forward.model)
-    choices = choices_of(trace, survey.received.keys(), begin.ends)
-    if not tensors:
-        wrong = f"the model returned {describe(recorded.output)}, and no numbers; pick its scores with call=lambda model, x: …"
-    else:
-        wrong = _wrong_whole(forward, recorded, survey, state, before) or ("" if outputs else INDEPENDENT)
-        wrong = wrong or (NO_HEAD.format(method.head) if method.head != "epsilon" and head.is_empty else "")
-    parts += [_whole(forward.model, wrong)] if wrong else []
-    return replace(empty, parts=tuple(parts), arrows=_arrows(homes, len(parts), begin, survey, flows), choices=choices)
+        refused.update((end, "it ends the model, and strict=True does not start before it") for end in start.ends)
+    return refused
 
 
-def _ends(starts: Iterable[Start]) -> list[Step]:
-    return list(dict.fromkeys(end for start in starts for end in start.ends))
+def _surveyed(empty: Inspection, found: Following, ran: Ran, method: LRP) -> Inspection:
+    survey = _survey_of(ran, method)
+    if survey.head.layers and not survey.head.refused:
+        numbers = [n for n, call in enumerate(ran.run.calls) if call in survey.head.layers]
+        survey = _survey_of(found.ran(is_survey=True, is_safe=True, head=numbers), method)
+    model, (run, output, _) = found.forward.model, survey.ran
+    wrong = _wrong_whole(found, survey)
+    if not any(tensor.is_floating_point() for tensor in floats_of(output)):
+        wrong = f"the model returned {describe(output)}, and no numbers; pick its scores with call=lambda model, x: …"
+    wrong = wrong or ("" if survey.outputs else INDEPENDENT)
+    wrong = wrong or (NO_HEAD.format(method.head) if method.head != "epsilon" and survey.head.is_empty else "")
+    if survey.outputs:
+        run.samples = Samples(1, [None] * len(run.leaves))
+        try:
+            way_back(run, survey.start)
+        except (WhenceError, RuntimeError) as error:
+            wrong = wrong or str(error)
+    survey.refused.update((call, call.refused or "it has no rule") for call in survey.path if call.refused is not None)
+    flows = _flows(survey)
+    rows = [(call, _row(call, flows[call], survey)) for call in run.calls]
+    rows = [(call, _head_row(row, method) if call in survey.head.layers else row) for call, row in rows]
+    parts, homes = _parts(rows, model)
+    parts += [_whole(model, wrong)] if wrong else []
+    choices = choices_of(survey.path.keys(), survey.start.ends)
+    return replace(empty, parts=tuple(parts), arrows=_arrows(homes, len(parts), survey, flows), choices=choices)
 
 
-def _wrong_whole(forward: Forward, recorded: Record, survey: Survey, state: State, before: Randomness) -> str:
-    """Why the model cannot be explained although every operation can: samples are mixed, or something was not recorded."""
-    output, recorder = recorded.output, recorded.recorder
+def _wrong_whole(found: Following, survey: Survey) -> str:
+    """Why the model cannot be explained although every call can: samples are mixed, or something was not seen."""
+    output = survey.ran.output
     if not isinstance(output, Tensor):
         return ""
-    value = recorder.value_of(output)
     try:
-        require_whole(forward, recorder, output, value, None, state=state, before=before)
+        require_whole(found, survey.ran)
         # samples cannot be followed through calls without a rule
-        if value is not None and value.is_live and not survey.refused and output.dim() <= 3:
-            _require_separate(forward, recorded, output, value, survey)
+        if survey.outputs and not survey.refused and output.dim() <= 3:
+            _require_separate(found, survey.ran, output)
     except (WhenceError, RuntimeError) as error:
         return str(error)
     return ""
 
 
-def _require_separate(forward: Forward, recorded: Record, output: Tensor, value: Value, survey: Survey) -> None:
-    """Refuse a model whose samples influence each other."""
-    leaves = [leaf.tensor for leaf in recorded.recorder.trace.leaves]
-    picks: tuple[Target, ...] = (None, 0, (0, 0))  # what a target may be: nothing, a class, a step and a class
-    time_first = is_time_first(forward.model)
-    axes = list(dict.fromkeys(a for pick in picks for a in batch_axes(output, pick, inputs=leaves, time_first=time_first)))
-    for axis in likeliest_first([axis for axis in axes if axis is None or axis < output.dim()], output):
-        samples = find_samples(
-            recorded.recorder.trace,
-            1 if axis is None else output.shape[axis],
-            known=recorded.owners,
-            required=survey.received.keys(),
-            accept=lambda samples, axis=axis: lie_along(axis, value, samples),
-        )
-        if samples is not None:
+def _require_separate(found: Following, ran: Ran, output: Tensor) -> None:
+    """Refuse a model whose samples influence each other, whatever a target may be: a class, or a step and a class."""
+    targets: Sequence[Target] = ((0,), (0,), (0, (0, 0)), ((0, 0),))[output.dim()]
+    wrong: list[InputError] = []
+    for target in targets:
+        found.target = target
+        try:
+            found.picked(lambda run, start: None, ran=ran)
             return
-    raise mixed_samples(output, axes, leaves)
+        except InputError as error:
+            wrong.append(error)
+    raise wrong[0]
 
 
-def _flows(trace: Trace, outputs: Iterable[Value], begin: Start, survey: Survey) -> dict[Step, Flow]:
-    """What relevance does at every step."""
-    after = _makers(outputs, until=begin.masks.keys())
-    used = _makers(outputs)
+def _flows(survey: Survey) -> dict[ModelCall, Flow]:
+    """What relevance does at every call."""
+    after = _makers(survey.outputs, until=survey.start.nodes)
+    used = _makers(survey.outputs)
 
-    def flow(step: Step) -> Flow:
-        if step in survey.received:
+    def flow(call: ModelCall) -> Flow:
+        if call in survey.path:
             return "passes"
-        if not any(value.is_live for value in step.outputs):
+        if not any(node.is_live for node in call.outputs):
             return "constant"
-        return "after" if step in after else "gate" if step in used else "unused"
+        return "after" if call in after else "gate" if call in used else "unused"
 
-    return {step: flow(step) for step in trace.steps}
+    return {call: flow(call) for call in survey.ran.run.calls}
 
 
-def _makers(values: Iterable[Value], *, until: Collection[Value] = ()) -> set[Step]:
-    """All steps that values were computed by, back to the values `until`."""
-    found, waiting = set[Step](), list(values)
+def _makers(nodes: Iterable[Node], *, until: Collection[Node] = ()) -> set[ModelCall]:
+    """All calls that values were computed by, back to the values `until`."""
+    found, waiting = set[ModelCall](), list(nodes)
     while waiting:
-        value = waiting.pop()
-        if value in until or value.step is None or value.step in found:
+        node = waiting.pop()
+        if node in until or node.call is None or node.call in found:
             continue
-        found.add(value.step)
-        waiting += value.step.inputs
+        found.add(node.call)
+        waiting += node.call.inputs
     return found
 
 
-def _row(step: Step, flow: Flow, survey: Survey | None = None) -> Row:
-    """The row of one step."""
-    reached = survey is not None and step in survey.received
-    choice = step.rule.choice(step) if reached else None
-    refused = "" if survey is None else survey.refused.get(step, "")
-    gate, source, why = factors_in_words(step, survey.received[step] if survey is not None and reached else ())
-    made = step.outputs[0].gate
+def _row(call: ModelCall, flow: Flow, survey: Survey | None = None) -> Row:
+    """The row of one call."""
+    refused = "" if survey is None else survey.refused.get(call, "")
+    choice = call.choice if flow == "passes" and not refused else None
+    gate, source, why = factors_in_words(call, () if survey is None else survey.received(call))
+    made = call.outputs[0].gate
     if flow == "gate" and made is not None:
         gate, source, why = "its result", "", made.why
     return Row(
-        step.layer,
-        step.name,
-        rule_in_words(step),
+        call.layer,
+        call.name,
+        rule_in_words(call),
         flow,
         gate if flow in ("gate", "passes") else "",
         source,
         why if flow in ("gate", "passes") else "",
-        () if survey is None else tuple(survey.places.get(step, ())),
-        "" if choice is None or refused else f"{choice.gate}; {choice.why}",
+        () if survey is None else tuple(survey.places.get(call, ())),
+        "" if choice is None else f"{choice.gate}; {choice.why}",
         refused,
-        _advice(step, refused),
+        _advice(call, refused),
     )
 
 
@@ -257,7 +280,7 @@ def _head_row(row: Row, method: LRP) -> Row:
     return row._replace(rule=f"{row.rule}, {'γ' if method.head == 'gamma' else 'αβ'} rule")
 
 
-def _advice(step: Step, refused: str) -> str:
+def _advice(call: ModelCall, refused: str) -> str:
     if not refused:
         return ""
     if refused.startswith("head="):
@@ -266,7 +289,7 @@ def _advice(step: Step, refused: str) -> str:
         return "mark the gate with whence.gate(tensor), or leave strict=True out"
     if "strict=True" in refused:
         return "let the model return the scores before it, or leave strict=True out"
-    return ADVICE.format(name_of(step.function))
+    return ADVICE.format(name_of(call.function))
 
 
 def _whole(model: nn.Module, reason: str) -> Part:
@@ -276,21 +299,21 @@ def _whole(model: nn.Module, reason: str) -> Part:
 
 @dataclass(eq=False)
 class Draft:
-    """A part while it is put together: its rows by what makes them one kind, and their steps."""
+    """A part while it is put together: its rows by what makes them one kind, and their calls."""
 
     layer: str
     rows: dict[Row, Row]
 
 
-def _parts(given: Sequence[tuple[Step, Row]], model: nn.Module) -> tuple[list[Part], dict[Step, int]]:
-    """The parts of a run, and the number of each step's part.
+def _parts(given: Sequence[tuple[ModelCall, Row]], model: nn.Module) -> tuple[list[Part], dict[ModelCall, int]]:
+    """The parts of a run, and the number of each call's part.
 
     A row joins an earlier one of its kind if no layer that runs only once runs in between: that is a loop. Otherwise it goes
     into the last part, or into a new one if that is of another layer.
     """
     times = Counter(layer for layer, _ in groupby(given, key=lambda each: each[0].layer))
-    drafts, homes = list[Draft](), dict[Step, int]()
-    for step, row in given:
+    drafts, homes = list[Draft](), dict[ModelCall, int]()
+    for call, row in given:
         home = _earlier(drafts, row, times)
         if home is None:
             if not drafts or drafts[-1].layer != row.layer:
@@ -298,7 +321,7 @@ def _parts(given: Sequence[tuple[Step, Row]], model: nn.Module) -> tuple[list[Pa
             home = len(drafts) - 1
         kind, rows = _kind(row), drafts[home].rows
         rows[kind] = _joined(rows[kind], row) if kind in rows else row
-        homes[step] = home
+        homes[call] = home
     kinds = {name: _class_name(module) for name, module in named_layers(model)}
     return [Part(each.layer, kinds.get(each.layer, ""), tuple(each.rows.values())) for each in drafts], homes
 
@@ -330,19 +353,17 @@ def _class_name(module: nn.Module) -> str:
     return f"nn.{kind.__name__}" if kind.__module__.startswith("torch.nn.") else kind.__name__
 
 
-def _arrows(
-    homes: Mapping[Step, int], count: int, begin: Start, survey: Survey, flows: Mapping[Step, Flow]
-) -> tuple[Arrow, ...]:
+def _arrows(homes: Mapping[ModelCall, int], count: int, survey: Survey, flows: Mapping[ModelCall, Flow]) -> tuple[Arrow, ...]:
     """The arrows between parts; that of a gate is left out where relevance goes too."""
 
-    def home(value: Value) -> int:
-        return INPUTS if value.step is None else homes[value.step]
+    def home(node: Node) -> int:
+        return INPUTS if node.call is None else homes[node.call]
 
-    found = {Arrow(count, home(value)): None for value in begin.masks}
-    for step, here in homes.items():
-        received = survey.received.get(step, {})
-        found.update((Arrow(here, home(value)), None) for value in received)
-        if flows[step] in ("passes", "gate"):
-            gates = [value for value in step.inputs if value.is_live and value not in received]
-            found.update((Arrow(here, home(value), "gate"), None) for value in gates)
+    found = {Arrow(count, home(node)): None for node in survey.start.nodes}
+    for call, here in homes.items():
+        received = survey.received(call)
+        found.update((Arrow(here, home(node)), None) for node in received)
+        if flows[call] in ("passes", "gate"):
+            gates = [node for node in call.inputs if node.is_live and node not in received]
+            found.update((Arrow(here, home(node), "gate"), None) for node in gates)
     return tuple(a for a in found if a.start != a.end and (a.kind == "relevance" or Arrow(a.start, a.end) not in found))

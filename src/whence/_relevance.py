@@ -8,13 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from whence.errors import ConservationError, InputError
-from whence.interpreter.record.layers import named_layers
-from whence.interpreter.record.refusal import first_line
+from whence.engine.layers import named_layers
+from whence.engine.refusal import first_line
+from whence.errors import ConservationError, InputError, TargetError
 from whence.methods.forward import Forward, require_finite
 from whence.methods.inputs import Given, read
 from whence.methods.lengths import relevance_by_length
 from whence.methods.method import INSIDE, Method, Question
+from whence.methods.predicting import require_outside_of_func
 from whence.methods.registry import method_of
 from whence.methods.target import Target
 from whence.methods.weights import require_finite_weights
@@ -56,7 +57,7 @@ def relevance(
 
     `check`: relevance and absorbed amounts must add up to the score. If single precision is not enough for that, the model is
     explained again in double precision, and the result is in it; if that is not enough either, an error is raised. With
-    `check=False`, the numbers are returned as they are, and the record is not compared with the model.
+    `check=False`, the numbers are returned as they are, and the followed run is not compared with the model.
 
     `at` names a layer whose output is explained instead of the inputs. `memory` also returns how much relevance the states of
     recurrent layers carry from step to step.
@@ -75,18 +76,16 @@ def relevance(
 
 def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequence[int] | Tensor | None = None) -> Result:
     """Check model and inputs, then let the method answer the question; `relevance` and `explain` both call this."""
+    require_outside_of_func()
     forward = unwrapped(forward)
-    planned = None if lengths is not None else method.planned(forward, question)
-    if planned is not None and (not question.check or planned.is_balanced()):
-        return planned
     require_initialised(forward.model)
     if (question.at is not None or question.memory) and lengths is not None:
         raise InputError(INSIDE)
     require_finite_weights(forward.model)
     try:
         result = _answered(forward, question, method, lengths)
-    except InputError:
-        require_finite_weights(forward.model, anew=True)  # weights that are not finite are reported first
+    except (InputError, TargetError):
+        require_finite_weights(forward.model, is_thorough=True)  # weights that are not finite are reported first
         raise
     if not question.check or question.direction is not None or result.explained is None or result.is_balanced():
         return result
@@ -113,7 +112,7 @@ def _in_double_precision(
     except Exception as error:  # a copy of the model cannot be made, or it insists on single precision
         reason = f"double precision was tried, but the model cannot run in it: {first_line(error)}"
         try:
-            single.check()
+            _answered(forward, question._replace(check=False), method, lengths).check()  # which tells where the gap opens
         except ConservationError as gap:
             raise ConservationError(f"{gap}; {reason}") from None
         raise

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from whence._relevance import ask
 from whence.data.frames import columns_of, order_of
+from whence.engine.refusal import first_line
 from whence.errors import InputError, ModelError, TargetError, WhenceError
-from whence.interpreter.record.refusal import first_line
 from whence.methods.forward import Forward
 from whence.methods.inputs import read
 from whence.methods.method import Method, Question, is_time_first

@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from whence.choice import Choice
 
 # passes: relevance reaches it. gate: it only computes gates. constant: it is computed from constants alone. after: relevance
-# starts before it. unused: the output does not depend on it. unknown: the model could not be recorded to its end.
+# starts before it. unused: the output does not depend on it. unknown: the model could not be followed to its end.
 Flow = Literal["passes", "gate", "constant", "after", "unused", "unknown"]
 NO_RELEVANCE: Mapping[Flow, str] = {
     "gate": "no relevance: it only computes a gate",
     "constant": "no relevance: it is computed from constants alone",
     "after": "no relevance: relevance starts before it",
     "unused": "no relevance: the output does not depend on it",
-    "unknown": "unknown: the model could not be recorded to its end",
+    "unknown": "unknown: the model could not be followed to its end",
 }
 INPUTS = -1  # the inputs, as the end of an arrow
 

@@ -1,6 +1,7 @@
 """One number for every step: the same as summing over the features, whatever the model, the method and the inputs."""
 
 import gc
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,9 +11,7 @@ from torch.nn.utils.rnn import pack_sequence, pad_sequence
 from torch.testing import assert_close
 
 from tests.models import BiLSTM
-from whence import LRP, GradientXInput, InputError, relevance
-from whence.interpreter.record.recorder import Recorder
-from whence.interpreter.record.step import Step
+from whence import LRP, GradientXInput, InputError, TargetError, relevance
 from whence.recurrent import dispatch
 from whence.recurrent.native import buffers
 
@@ -85,8 +84,9 @@ def test_the_layer_really_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.randn(3, 6, 4)
     relevance(BiLSTM(4, 3, 5), x, target=0, by_step=True)
     relevance(BiLSTM(4, 3, 5), x, target=0)
-    relevance(TwoReaders(), x, target=0, by_step=True)
-    assert asked == [True, False, False]
+    relevance(TwoReaders(), x, target=0, by_step=True)  # what else reads the inputs does not matter
+    relevance(Normed(), x, target=0, by_step=True)  # two layers, and neither reads the inputs themselves
+    assert asked == [True, False, True, False, False]
 
 
 def test_a_layer_in_the_middle_has_no_steps_to_sum_by() -> None:
@@ -94,21 +94,44 @@ def test_a_layer_in_the_middle_has_no_steps_to_sum_by() -> None:
         relevance(BiLSTM(4, 3, 5), torch.randn(1, 2, 4), target=0, at="lstm", by_step=True)
 
 
-def test_nothing_is_left_for_the_garbage_collector() -> None:
-    model, x = BiLSTM(4, 3, 5), torch.randn(2, 3, 4)
-    relevance(model, x, target=0)
+def alive() -> Counter[str]:
+    """How many objects there are, by type: tensors, and all of torch's and our own types."""
+    names = [f"{type(thing).__module__}.{type(thing).__qualname__}" for thing in gc.get_objects()]
+    return Counter(name for name in names if name.startswith(("torch", "whence")))
+
+
+@pytest.mark.parametrize("by_step", [False, True])
+@pytest.mark.parametrize("target", [0, "all"])
+@pytest.mark.parametrize("method", [LRP(), LRP(delta=1.0), LRP(head="gamma"), GradientXInput()], ids=str)
+@pytest.mark.parametrize("model", [BiLSTM(4, 3, 5), TwoReaders(), Normed()], ids=str)
+def test_nothing_is_left_for_the_garbage_collector(model: nn.Module, method: LRP, target: Any, by_step: bool) -> None:
+    x = torch.randn(2, 3, 4)
+    for _ in range(2):  # what is made once and lasts is there now
+        relevance(model, x, target=target, method=method, by_step=by_step)
     gc.collect()
     gc.disable()
     try:
-        for _ in range(3):  # recorded, recorded for a plan, by the plan
-            relevance(model, x, target=0)
-        assert not [thing for thing in gc.get_objects() if type(thing) is Recorder]
-        kept = [thing for thing in gc.get_objects() if type(thing) is Step]  # those of the plan, without numbers
-        assert kept and all(not value.tensor.numel() for step in kept for value in (*step.inputs, *step.outputs))
-        del model, kept
-        assert not [thing for thing in gc.get_objects() if type(thing) is Step]
+        before = alive()
+        for _ in range(3):
+            relevance(model, x, target=target, method=method, by_step=by_step)
+        assert alive() - before == Counter()
     finally:
         gc.enable()
+
+
+def test_nothing_is_left_after_an_error() -> None:
+    model, x = BiLSTM(4, 3, 5), torch.randn(2, 3, 4)
+
+    def refused() -> None:
+        with pytest.raises(TargetError):
+            relevance(model, x, target=7)
+
+    refused()
+    gc.collect()
+    before = alive()
+    refused()
+    gc.collect()  # pytest and the traceback hold each other
+    assert alive() - before == Counter()
 
 
 def test_borrowed_memory_is_not_lent_twice_and_does_not_pile_up() -> None:

@@ -228,6 +228,57 @@ def test_a_bias_before_a_recurrent_layer_belongs_to_the_step_that_it_is_added_at
     assert_close(found.relevance.sum((1, 2)), cd(plain, changed).relevance.sum((1, 2)), rtol=0, atol=1e-12)
 
 
+def written_by_step(x: Tensor) -> Tensor:
+    out = torch.zeros_like(x)
+    for t in range(5):
+        out[:, t] = x[:, t] * (t + 1)
+    return out
+
+
+def written_in_a_view(x: Tensor) -> Tensor:
+    out = x.clone()
+    rows = out[:, 1:3]
+    out.mul_(2.0)
+    rows[:, 0] += x[:, 4]
+    rows[:, 1, ::2] = 0.0
+    return torch.cat([out, rows], dim=1)
+
+
+def joined_like_the_view(x: Tensor) -> Tensor:
+    rows = torch.stack([2 * x[:, 1] + x[:, 4], 2 * x[:, 2] * torch.tensor([0.0, 1.0, 0.0, 1.0])], 1)
+    return torch.cat([2 * x[:, :1], rows, 2 * x[:, 3:], rows], 1)
+
+
+@pytest.mark.parametrize(
+    ("writes", "moves"),
+    [
+        (written_by_step, lambda x: torch.stack([x[:, t] * (t + 1) for t in range(5)], 1)),
+        (written_in_a_view, joined_like_the_view),
+    ],
+    ids=["by step", "in a view"],
+)
+def test_parts_are_written_in_place_as_the_values_are(
+    writes: Callable[[Tensor], Tensor], moves: Callable[[Tensor], Tensor], x: Tensor
+) -> None:
+    one, other = (make(Reader(nn.LSTM(4, 3, batch_first=True), change)) for change in (writes, moves))
+    found, expected = cd(one, x).check(1e-9), cd(other, x)
+    assert_close(found.relevance, expected.relevance, rtol=0, atol=1e-12)
+    assert_close(found.absorbed, expected.absorbed, rtol=0, atol=1e-12)
+
+
+def test_an_input_that_all_samples_share_is_refused(x: Tensor) -> None:
+    class Shared(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.reader = Reader(nn.LSTM(4, 3, batch_first=True))
+
+        def forward(self, x: Tensor, shared: Tensor) -> Tensor:
+            return self.reader(x + shared)
+
+    with pytest.raises(whence.InputError, match="no axis of the inputs holds 3 samples"):
+        cd(make(Shared()), (x, x[0]))
+
+
 def test_targets(x: Tensor) -> None:
     model = make(BiLSTM(4, 3, 3))
     each = [cd(model, x, target=c).relevance for c in range(3)]

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +21,6 @@ from tests.models.published import PUBLISHED
 from tests.oracle import head as oracle
 from tests.strategies import SEEDS, Case, lstm_cases
 from whence import LRP, InputError, NoRuleError, relevance
-from whence.interpreter.backward.backward_pass import BackwardPass
 
 HEADS = st.builds(
     LRP,
@@ -282,28 +281,81 @@ def test_the_head_begins_behind_the_recurrent_layer(name: str, method: LRP) -> N
     assert (result.relevance - relevance(model, x, target=0, method=LRP(delta=method.delta)).relevance).abs().max() > 1e-6
 
 
-class Auditing(BackwardPass):
-    """A backward pass that keeps books at every layer."""
-
-    kept: ClassVar[list["Auditing"]] = []
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **{**more, "audit": True})
-        self.kept.append(self)
-
-
 @pytest.mark.parametrize("delta", [0.0, 0.3])
 @pytest.mark.parametrize("name", POOLS)
 def test_no_layer_loses_anything(name: str, delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whence.methods.lrp.BackwardPass", Auditing)
-    Auditing.kept.clear()
+    monkeypatch.setattr("whence.methods.lrp._is_close", lambda *_: False)  # so that every layer gives an account
+    pool, layers = POOLS[name]
     for method in BOTH:
         x = torch.randn(3, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-        relevance(Pooling(POOLS[name][0]), x, target=0, method=LRP(head=method.head, delta=delta))
-    for back in Auditing.kept:
-        assert back.gaps and back.sides
-        for gap in back.gaps.values():
+        found = relevance(Pooling(pool), x, target=0, method=LRP(head=method.head, delta=delta))
+        assert {"front", "lstm", *layers} <= found.gaps.keys()
+        for gap in found.gaps.values():
             assert_close(gap, torch.zeros_like(gap), rtol=0, atol=1e-10)
+
+
+KEPT = torch.tensor([1.0, 0.0, 0.0, 1.0], dtype=torch.float64)
+
+
+def written(z: Tensor) -> Tensor:
+    z = z.clone()
+    z[:, 1:3] = -0.7
+    return z
+
+
+CONSTANTS: dict[str, Callable[[Tensor], Tensor]] = {  # the same scores, with constants in the place of some terms
+    "masked": lambda z: z.masked_fill(KEPT == 0, -0.7),
+    "chosen": lambda z: torch.where(KEPT == 0, -0.7, z),
+    "written": written,
+    "joined": lambda z: torch.cat([z[:, :1], z.new_full((len(z), 2), -0.7), z[:, 3:]], 1),
+    "padded": lambda z: F.pad(z[:, [0, 3]], (0, 2), value=-0.7),
+}
+
+
+class Summed(nn.Module):
+    """A dense layer, a change to its neurons, and their sum."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.dense, self.change = nn.Linear(3, 4).double(), change
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.change(self.dense(x)).sum(1)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.3])
+@pytest.mark.parametrize("rule", ["gamma", "alpha-beta"])
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_constants_in_a_sum_of_the_head_contribute_to_it(name: str, rule: Any, delta: float) -> None:
+    x = torch.randn(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    method = LRP(head=rule, delta=delta, stabiliser="shared" if delta else "absorbed")
+    found = relevance(Summed(CONSTANTS[name]), x, method=method).check(1e-9)
+    assert found.absorbed["constant"].abs().min() > 0.01
+    if delta == 0:  # an added number is a bias: for δ > 0 it is shared out, and it is no lower neuron that gets a share
+        added = relevance(Summed(lambda z: z * KEPT - 0.7 * (1 - KEPT)), x, method=method).check(1e-9)
+        assert_close(found.relevance, added.relevance, rtol=1e-9, atol=1e-12)
+
+
+BIASES: dict[str, Callable[[Tensor], Tensor]] = {
+    "summed": lambda z: z,
+    "averaged": lambda z: z.mean(1, keepdim=True),
+    "centred": lambda z: (z - z.mean(1, keepdim=True)) * KEPT,
+    "added": lambda z: z[:, :2] + z[:, 2:],
+    "subtracted": lambda z: z[:, :2] - z[:, 2:],
+    "shifted": lambda z: z / 2 + 1.5,
+    "picked": lambda z: z[:, [0, 0, 3]],
+}
+
+
+@pytest.mark.parametrize("delta", [0.3, 1.0])
+@pytest.mark.parametrize("rule", ["gamma", "alpha-beta"])
+@pytest.mark.parametrize("name", BIASES)
+def test_biases_of_both_signs_that_meet_in_one_sum_are_shared_out_by_their_signs(name: str, rule: Any, delta: float) -> None:
+    model = Summed(BIASES[name])
+    model.dense.bias.data.copy_(torch.tensor([0.5, -0.4, 0.3, -0.6]))
+    x = torch.randn(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    relevance(model, x, method=LRP(head=rule, delta=delta)).check(1e-9)
 
 
 @pytest.mark.parametrize("name", [*ZOO, *NETWORKS])

@@ -273,7 +273,7 @@ def test_an_unknown_embedding_is_refused_for_numbers_too() -> None:
 
 
 def test_a_rule_of_the_users_for_a_move_does_not_lose_the_ids() -> None:
-    from whence.interpreter.rules.table import TABLE
+    from whence.engine.table import TABLE
 
     known = TABLE["getitem"]
     whence.handles(Tensor.__getitem__)(lambda call, relevance: torch.zeros_like(call.args[0]))

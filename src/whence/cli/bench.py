@@ -19,6 +19,10 @@ CALL_COLUMNS = {
     "relevance() / gradient": "relevance_over_gradient",
     "5 classes / 1": "all_classes_over_one",
 }
+SOME_COLUMNS = {  # of some calls alone
+    "first call / gradient": "first_over_gradient",
+    "physioex / model": "physioex_over_prediction",
+}
 COLUMNS = {
     "LRP / forward": "lrp_over_forward",
     "LRP / gradient": "lrp_over_gradient",
@@ -74,14 +78,10 @@ def _show(found: "Speed") -> None:
     from rich.table import Table
 
     is_gpu = found["cases"][0]["device"] == "cuda"
-    others = (
-        {"physioex / model": "physioex_over_prediction"}
-        if any("physioex_over_prediction" in each for each in found["calls"])
-        else {}
-    )
+    others = {name: key for name, key in SOME_COLUMNS.items() if any(key in each for each in found["calls"])}
     whole = Table("whole call", *CALL_COLUMNS, *others, "memory / gradient's", box=None)
     for call in found["calls"]:
-        more = [_with_spread(call, key) if key in call else "" for key in others.values()]
+        more = [_with_spread(call, key) if key in call else "–" for key in others.values()]
         ratios = (_with_spread(call, key) for key in CALL_COLUMNS.values())
         whole.add_row(str(call["name"]), *ratios, *more, f"{call['memory_over_gradient']:.2f}")
     Console(width=180).print(whole)

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from whence.engine.ids import is_same_table
 from whence.errors import InputError
-from whence.interpreter.record.ids import is_same_table
 from whence.methods.perturbing import Study
 
 

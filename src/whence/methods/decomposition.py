@@ -3,23 +3,26 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from whence.choice import Choice
+from whence.engine.marks import Node
+from whence.engine.rule import OverwrittenError
+from whence.engine.run import ModelRun
+from whence.engine.samples import Samples, completed
+from whence.engine.scripted import require_python
+from whence.engine.starts import Origin, Start, choices_of
+from whence.equations import Rules
 from whence.errors import InputError
-from whence.interpreter.backward.path import choices_of, scores_at
-from whence.interpreter.backward.samples import Samples, completed
-from whence.interpreter.record.scripted import require_python
-from whence.interpreter.record.step import Trace, Value
+from whence.methods.following import Picked, following, scores_of
 from whence.methods.forward import Forward, require_finite
 from whence.methods.method import Method, Question
 from whence.methods.predicting import predicting
-from whence.methods.probe import Randomness, require_whole
-from whence.methods.recording import Picked, picked, recording, scores_of
-from whence.methods.splitting import leading_to, split
+from whence.methods.probe import require_whole
+from whence.methods.splitting import NeededCalls, Sizes, Splitting, leading_to
 from whence.methods.target import Selection, Target
 from whence.result import Result
 
@@ -44,60 +47,65 @@ class Decomposition(NamedTuple):
     choices: tuple[Choice, ...]
 
 
-def decomposition(
-    forward: Forward,
-    target: Target,
-    phrases: Callable[[Sequence[Value], Sequence[Tensor | None], Picked], Phrases],
-    *,
-    check: bool = True,
-) -> Decomposition:
-    """What each phrase gives to the explained scores; `phrases` makes them from the explained tensors and their samples."""
+Wanted = Callable[[Picked, Sequence[Tensor | None]], Phrases]  # the second: known sample numbers of the explained rows
+
+
+def decomposition(forward: Forward, target: Target, phrases: Wanted, *, check: bool = True) -> Decomposition:
+    """What each phrase gives to the explained scores, by one run that picks these, and one for as many phrases as fit."""
     require_python(forward.model)
-    before = Randomness()
-    with predicting(forward.model) as state, torch.no_grad(), recording(forward, state=state) as record:
-        recorded = record(target)
-        trace, output = recorded.recorder.trace, recorded.output
-        require_finite([leaf.tensor for leaf in trace.leaves])
-        chosen = picked(recorded, target, forward, required=leading_to, state=state, before=before)
-        wanted = phrases(trace.leaves, recorded.owners, chosen)
-        found, bias = _given_by(trace, chosen, wanted)
+    require_finite(forward.inputs.tensors)
+    with predicting(forward.model) as state, following(forward, target, Rules(epsilon=0.0), state) as found:
+        found.path, sizes, settings = leading_to, Sizes(), dict[str, Any]()
+        try:
+            picked = found.picked(_require_rules, observer=sizes)
+        except OverwrittenError:
+            settings["is_safe"] = True
+            picked = found.picked(_require_rules, observer=sizes, **settings)
+        (run, output, _), selection, start = picked
+        at_once = max(1, LARGEST // (4 * sizes.largest))  # a recurrent layer has up to four gates per unit
+        needed, wanted = NeededCalls(run.calls, start.nodes), phrases(picked, forward.owners(run.ids))
+        given, bias = list[Tensor](), torch.empty(0)
+        for first in range(0, wanted.number, at_once):
+            found.forget()
+            known = Splitting(needed, wanted.masks(range(first, min(first + at_once, wanted.number))))
+            amounts, bias = _parts_of(found.picked(_require_rules, observer=known, **settings), known)
+            given.append(amounts)
         if isinstance(output, Tensor) and check:
-            value, mask = recorded.recorder.value_of(output), chosen.selection.mask
-            require_whole(forward, recorded.recorder, output, value, target, state=state, before=before, mask=mask)
-        amounts = [chosen.samples.totals(amount, value) for value, amount in scores_at(chosen.start)]
+            require_whole(found, picked.ran, picked.selection.mask)
         return Decomposition(
-            found,
+            torch.cat(given),
             bias,
-            torch.stack(amounts).sum(0),
-            chosen.selection,
-            scores_of(output, chosen.start) if isinstance(output, Tensor) and not callable(target) else None,
-            choices_of(trace, (), chosen.start.ends),
+            torch.stack([_totals(origin.tensor.detach()[None], origin, run.samples)[0] for origin in start.origins]).sum(0),
+            selection,
+            scores_of(output, start).detach() if isinstance(output, Tensor) and not callable(target) else None,
+            choices_of((), start.ends),
         )
 
 
-def _given_by(trace: Trace, chosen: Picked, phrases: Phrases) -> tuple[Tensor, Tensor]:
-    """What the phrases (N, K, B) and constants alone (K, B) give to the scores, in as many passes as memory needs."""
-    widest = max(value.tensor.numel() for step in trace.steps for value in (*step.inputs, *step.outputs))
-    at_once = max(1, LARGEST // (4 * widest))  # a recurrent layer has up to four gates per unit
-    given, bias = list[Tensor](), list[Tensor]()
-    for first in range(0, phrases.number, at_once):
-        numbers = range(first, min(first + at_once, phrases.number))
-        known = split(trace, chosen.steps, phrases.masks(numbers))
-        amounts, constants = list[Tensor](), list[Tensor]()
-        for value, mask in chosen.start.masks.items():
-            parts = known.of(value)
-            amounts.append(_totals(parts.phrase, mask, value, chosen.samples))
-            constants.append(_totals(parts.bias[None], mask, value, chosen.samples)[0])
-        given.append(torch.stack(amounts).sum(0))
-        bias = constants
-    return torch.cat(given), torch.stack(bias).sum(0)
+def _require_rules(run: ModelRun, start: Start) -> None:
+    """Refuse a model with calls without a rule among those that the scores depend on."""
+    leading_to(run.calls, start.nodes)
 
 
-def _totals(part: Tensor, mask: Tensor, value: Value, samples: Samples) -> Tensor:
+def _parts_of(picked: Picked, known: Splitting) -> tuple[Tensor, Tensor]:
+    """What the phrases (N, K, B) and constants alone (K, B) give to the scores."""
+    run, amounts, constants = picked.ran.run, list[Tensor](), list[Tensor]()
+    for origin in picked.start.origins:
+        split = known.of(run, origin.mark.node, origin.tensor)
+        assert split is not None  # the scores need it
+        amounts.append(_totals(split.parts.phrase, origin, run.samples))
+        constants.append(_totals(split.parts.bias[None], origin, run.samples)[0])
+    return torch.stack(amounts).sum(0), torch.stack(constants).sum(0)
+
+
+def _totals(part: Tensor, origin: Origin, samples: Samples) -> Tensor:
     """The scores (N, K, B) that masks (K, *shape) pick of a part (N, *shape)."""
-    amount = torch.where(mask != 0, mask * part.unsqueeze(1), 0.0)  # (N, K, *shape)
-    found = samples.totals(amount.flatten(0, 1), value)
-    return found.view(*amount.shape[:2], -1)
+    amount = torch.where(origin.mask != 0, origin.mask * part.unsqueeze(1), 0.0).unsqueeze(-1).flatten(2)  # (N, K, numbers)
+    if samples.is_one:
+        return amount.sum(-1, keepdim=True)
+    owner = completed(samples.numbers(origin.mark.owner, part.shape[1:], part.device), keep=samples.count)
+    rows = owner.expand(part.shape[1:]).reshape(-1).long()
+    return amount.new_zeros(*amount.shape[:2], samples.count + 1).index_add(-1, rows, amount)[..., 1:]
 
 
 class Steps(NamedTuple):
@@ -109,22 +117,23 @@ class Steps(NamedTuple):
     features: int  # elements of a step
 
     @staticmethod
-    def of(leaf: Value, known: Tensor | None, chosen: Picked) -> "Steps":
+    def of(number: int, known: Tensor | None, picked: Picked) -> "Steps":
         """Steps are rows: the last axis holds the features of one. If a sample has one axis alone, each number is a step."""
-        shape, samples = leaf.tensor.shape, chosen.samples
-        owner = torch.ones(shape, device=leaf.tensor.device)
-        if samples.owners is not None:
-            owner = completed(samples.owners[leaf], keep=samples.count).expand(shape)
-        is_along_axis = known is None and (samples.owners is None or samples.axis_of(leaf) is not None)
-        axes = len(shape) - (chosen.selection.batch_axis is not None and is_along_axis)  # of one sample
+        run, leaf = picked.ran.run, cast(Tensor, picked.ran.run.leaves[number])
+        shape, samples, given = leaf.shape, run.samples, cast(Node, run.starts[number]).owner
+        owner = torch.ones(shape, device=leaf.device)
+        if not samples.is_one:
+            owner = completed(samples.numbers(given, shape, leaf.device), keep=samples.count).expand(shape)
+        is_along_axis = known is None and (samples.is_one or samples.axis_of(given, shape, leaf.device) is not None)
+        axes = len(shape) - (picked.selection.batch_axis is not None and is_along_axis)  # of one sample
         has_features = axes > 1 and bool((owner == owner[..., :1]).all())
         rows = (owner[..., 0] if has_features else owner).reshape(-1).long()
-        number = _counted(rows, samples.count)
+        numbers = _counted(rows, samples.count)
         spread = (*shape[:-1], 1) if has_features else shape
         return Steps(
-            number.view(spread).expand(shape),
+            numbers.view(spread).expand(shape),
             (rows - 1).view(spread).expand(shape),
-            int(number.max()) + 1,
+            int(numbers.max()) + 1,
             shape[-1] if has_features else 1,
         )
 
@@ -179,8 +188,8 @@ class ContextualDecomposition(Method):
         """Decompose the score for every step at once."""
         steps: list[Steps] = []
 
-        def phrases(leaves: Sequence[Value], known: Sequence[Tensor | None], chosen: Picked) -> Phrases:
-            steps[:] = [Steps.of(leaf, rows, chosen) for leaf, rows in zip(leaves, known, strict=True)]
+        def phrases(picked: Picked, known: Sequence[Tensor | None]) -> Phrases:
+            steps[:] = [Steps.of(number, rows, picked) for number, rows in enumerate(known)]
             return _each_step(steps)
 
         found = decomposition(forward, question.target, phrases, check=question.check)

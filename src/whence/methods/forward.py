@@ -13,18 +13,18 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from whence.engine.ids import Ids, is_same_table
+from whence.engine.layers import named_layers
+from whence.engine.marks import Args, Function, Kwargs
+from whence.engine.table import TABLE
 from whence.errors import InputError, WhenceError
-from whence.interpreter.record.ids import Ids, is_same_table
-from whence.interpreter.record.layers import named_layers
-from whence.interpreter.record.step import Args, Function, Kwargs
-from whence.interpreter.rules.table import TABLE
 from whence.methods.inputs import Inputs
 from whence.methods.predicting import predicting
 from whence.trees import mapped
 
 
 class Followed(TorchFunctionMode):
-    """While active, follows token ids through a forward pass that is not recorded, and answers their look-ups."""
+    """While active, follows token ids through a forward pass whose calls follow no rules, and answers their look-ups."""
 
     ids: Ids | None = None
 

@@ -1,6 +1,7 @@
 """The derivative of a score with respect to the inputs, also through cuDNN's recurrent layers in evaluation mode."""
 
 import math
+from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
@@ -8,11 +9,13 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
+from whence.choice import Choice
+from whence.engine.layers import Layers
+from whence.engine.marks import Function, Kwargs, cut_by
+from whence.engine.refusal import first_line
+from whence.engine.samples import owners_by_derivative
+from whence.engine.table import TABLE
 from whence.errors import InputError, TargetError
-from whence.interpreter.backward.samples import owners_by_derivative
-from whence.interpreter.record.refusal import first_line
-from whence.interpreter.record.step import Function, Kwargs
-from whence.interpreter.rules.table import TABLE
 from whence.methods.forward import Followed, Forward, require_finite
 from whence.methods.method import Method, Question, is_time_first
 from whence.methods.predicting import predicting
@@ -28,13 +31,20 @@ from whence.methods.target import (
 )
 from whence.recurrent.cells import SEQUENCE_FUNCTIONS
 from whence.result import Result
+from whence.trees import tensors_of
 
 
 class DifferentiableRecurrence(Followed):
-    """Runs cuDNN's recurrent layers in training mode without dropout: the result is the same, and has a derivative."""
+    """Runs cuDNN's recurrent layers in training mode without dropout: the result is the same, and has a derivative.
 
-    def __init__(self, direction: int | None = None) -> None:
+    A derivative stops at x.detach(), x.data and under torch.no_grad(), as PyTorch's does; `choices` tells it. With
+    `goes_through`, it goes on there: the score depends on these parts, too.
+    """
+
+    def __init__(self, direction: int | None = None, *, layers: Layers | None = None, goes_through: bool = False) -> None:
         super().__init__()
+        self.goes_through, self._layers = goes_through, layers
+        self._cuts = Counter[Choice]()
         self.leaves: list[Tensor] = []  # the explained tensors, as they are met
         self.direction = direction  # if given, a bidirectional layer's other direction reads its input as a constant
 
@@ -59,9 +69,28 @@ class DifferentiableRecurrence(Followed):
 
     def made(self, func: Function, args: tuple[Any, ...], kwargs: Kwargs) -> object:
         """Make a call; those of recurrent layers are changed as described above."""
-        name = TABLE.name_of(func)
-        if name in ("detach", "data") and isinstance(args[0], Tensor) and args[0].requires_grad and func is not Tensor.detach_:
-            return args[0].view(args[0].shape)  # cut off for training alone: the score does depend on it
+        cut = cut_by(TABLE.name_of(func))
+        if cut and self.goes_through:
+            with self.context():
+                return args[0].view(args[0].shape) if cut == "detach" else self._made(func, args, kwargs)
+        if cut:
+            self._note(cut, args)
+        return self._made(func, args, kwargs)
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Where the derivative stops although the score depends on what lies behind."""
+        return tuple(choice._replace(times=times) for choice, times in self._cuts.items())
+
+    def _note(self, cut: str, args: tuple[Any, ...]) -> None:
+        """Note where a derivative stops, if the tensors there depend on the explained ones."""
+        layer = "" if self._layers is None else self._layers.running[-1]
+        choice = Choice(layer, cut, "no gate", "the derivative stops there, though the score depends on it; LRP goes through")
+        known = [each for each in tensors_of(args) if each.requires_grad]
+        if choice in self._cuts or any(map(self.depends, known)):
+            self._cuts[choice] += 1
+
+    def _made(self, func: Function, args: tuple[Any, ...], kwargs: Kwargs) -> object:
         if getattr(func, "__name__", "") not in SEQUENCE_FUNCTIONS:
             return func(*args, **kwargs)
         is_packed = isinstance(args[3], (list, tuple))  # the batch sizes come first, so the weights come one place later
@@ -88,19 +117,21 @@ class Gradients(NamedTuple):
     scores: Tensor  # (K, B)
     selection: Selection
     output: Tensor | None  # what the model returned, unless a callable target made something else of it
+    choices: tuple[Choice, ...]  # where the derivative stops
 
     def result(self, relevance: Sequence[Tensor], forward: Forward, method: Method) -> Result:
         """The result of a method that computed this relevance (K, *shape) from the derivatives."""
         chosen = self.selection
         wrapped = forward.inputs.wrapped([chosen.led(each) for each in relevance], len(chosen.lead))
-        return Result(wrapped, chosen.shaped(self.scores), chosen.target, method, output=self.output)
+        return Result(wrapped, chosen.shaped(self.scores), chosen.target, method, output=self.output, choices=self.choices)
 
 
 def gradients(forward: Forward, question: Question) -> Gradients:
     """The derivative of the explained scores with respect to every explained tensor."""
     target = question.target
 
-    mode = DifferentiableRecurrence(question.direction)
+    layers = Layers(forward.model)
+    mode = DifferentiableRecurrence(question.direction, layers=layers)
 
     def leaf(number: int, tensor: Tensor) -> Tensor:
         with mode.context():
@@ -108,7 +139,8 @@ def gradients(forward: Forward, question: Question) -> Gradients:
             return tensor.clone()  # a model may write into its input
 
     with predicting(forward.model), torch.enable_grad():
-        output, tensors, owners = forward.run(leaf, mode)
+        with layers.watched():
+            output, tensors, owners = forward.run(leaf, mode)
         require_finite(tensors)
         if callable(target):
             with DifferentiableRecurrence(question.direction):
@@ -118,7 +150,7 @@ def gradients(forward: Forward, question: Question) -> Gradients:
         axes = batch_axes(scores, picks, inputs=tensors, time_first=is_time_first(forward.model))
         axis = _batch_axis(scores, axes, tensors, owners)
         selection = select(scores, picks, batch_axis=axis, before=logarithms(scores) if is_against_rest(picks) else None)
-        rows = [derivative((mask * scores).sum(), tensors) for mask in selection.mask]
+        rows = [derivative((mask * scores).sum(), tensors, mode.choices) for mask in selection.mask]
         found = [torch.stack(each) for each in zip(*rows, strict=True)]
         if not all(math.isfinite(each.sum().item()) or bool(each.isfinite().all()) for each in found):
             raise InputError("the score's derivative is not finite: the model divides by zero, or its numbers grow too large")
@@ -130,7 +162,7 @@ def gradients(forward: Forward, question: Question) -> Gradients:
             raise mixed_samples(scores, axes, tensors)
     explained = selection._replace(target=target) if callable(target) else selection
     whole = None if callable(target) else scores.detach()
-    return Gradients(found, tensors, selection.scores(scores).detach(), explained, whole)
+    return Gradients(found, tensors, selection.scores(scores).detach(), explained, whole, mode.choices)
 
 
 def logarithms(output: Tensor) -> Tensor:
@@ -141,8 +173,8 @@ def logarithms(output: Tensor) -> Tensor:
     return output
 
 
-def derivative(total: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The derivative of a number with respect to every input; raises if it depends on none of them."""
+def derivative(total: Tensor, tensors: Sequence[Tensor], cuts: Sequence[Choice] = ()) -> list[Tensor]:
+    """The derivative of a number with respect to every input; raises if it depends on none of them, or is cut off from all."""
     if total.requires_grad:
         try:
             found = cast(Sequence[Tensor | None], torch.autograd.grad(total, tensors, retain_graph=True, allow_unused=True))
@@ -153,6 +185,12 @@ def derivative(total: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
             ) from error
         if any(each is not None for each in found):
             return [torch.zeros_like(x) if each is None else each for x, each in zip(tensors, found, strict=True)]
+    if cuts:
+        where = f"in {cuts[0].layer!r}" if cuts[0].layer else "in the model itself"
+        raise TargetError(
+            f"the derivative of the score stops at {cuts[0].operation} ({where}), so it is 0 for every input; use "
+            "method=whence.LRP(), which goes through"
+        )
     raise TargetError(INDEPENDENT)
 
 

@@ -21,6 +21,7 @@ class IntegratedGradients(Perturbing):
     that is more than `tolerance` of the difference, the points are doubled, up to `most`.
     """
 
+    takes_derivatives = True
     name = "ig"
     label = "Integrated Gradients"
     short = "IG"

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from whence.errors import InputError, NoRuleError, TargetError
+from whence.methods.following import input_axis
 from whence.methods.forward import Forward, require_finite
 from whence.methods.method import Method, Question, is_time_first
-from whence.methods.recording import input_axis
+from whence.methods.predicting import predicting
 from whence.methods.target import Contrast, Index, Target, is_mixed
 from whence.result import Result
 from whence.trees import floats_of, mapped
@@ -80,7 +81,8 @@ def _padding(forward: Forward, tensor: Tensor, lengths: object) -> Padding:
     if len(axes) == 2 and len(sizes) > 1 and tensor.is_floating_point():
         # as many steps as samples: follow the samples to find their axis
         try:
-            found = input_axis(forward, len(sizes))
+            with predicting(forward.model) as state:
+                found = input_axis(forward, len(sizes), state)
             axis = found if found in axes else axis
         except NoRuleError:
             pass

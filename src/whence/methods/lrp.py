@@ -1,8 +1,7 @@
-"""Layer-wise relevance propagation: the paper's method, on a recorded forward pass."""
+"""Layer-wise relevance propagation: the paper's method, on the way back through a run of the model."""
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import reduce
@@ -11,21 +10,21 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from whence.choice import Choice
+from whence.engine.back import way_back
+from whence.engine.head import head_of
+from whence.engine.layers import named_layers
+from whence.engine.marks import Owner
+from whence.engine.rule import OverwrittenError
+from whence.engine.run import ModelRun, Watch
+from whence.engine.scripted import require_python
+from whence.engine.starts import Start, choices_of, path_of, require_no_ends, require_rules
 from whence.equations import HeadRule, Product, Rules, Stabiliser
-from whence.errors import InputError, WhenceError
-from whence.interpreter.backward.backward_pass import BackwardPass
-from whence.interpreter.backward.path import Start, choices_of, require_strict, required_steps, scores_at
-from whence.interpreter.record.layers import named_layers
-from whence.interpreter.record.scripted import require_python
-from whence.interpreter.record.step import Step, Trace, Value
-from whence.interpreter.rules.head import head_of
+from whence.errors import InputError
+from whence.methods.following import Following, Picked, following, scores_of
 from whence.methods.forward import Forward, require_finite
 from whence.methods.method import Method, Question
-from whence.methods.plan import Plan, key_of, known_plans, plan_of, plans_of
 from whence.methods.predicting import predicting
-from whence.methods.probe import Randomness, require_whole
-from whence.methods.recording import picked, recording, scores_of
+from whence.methods.probe import require_whole
 from whence.methods.target import Selection
 from whence.result import Result
 from whence.trees import leaves_of, mapped
@@ -41,25 +40,12 @@ def require_layer(model: nn.Module, name: str) -> None:
         raise InputError(f"there is no layer {name!r} in the model; it has {', '.join(near) or 'none'}")
 
 
-def _ask_for(back: BackwardPass, at: str | None, middle: Sequence[object]) -> None:
-    """Request the relevance of a layer's output. Relevance stops there, unless the layer runs several times."""
-    if at is not None and not any(isinstance(leaf, (Value, Tensor)) for leaf in leaves_of(middle)):
-        given = f"it gave a {type(middle[0]).__name__}" if middle else "it does not run"
-        raise InputError(f"the layer {at!r} gives no tensor to explain: {given}")
-    back.stops = {leaf: None for leaf in leaves_of(middle) if isinstance(leaf, Value)}
-    back.goes_on = len(middle) > 1
-
-
-def _pairs(found: Sequence[Tensor], back: BackwardPass) -> Iterable[tuple[Tensor, Value]]:
-    return zip(found, back.trace.leaves, strict=True)
-
-
 def _balance(left: Tensor, scores: Tensor, absorbed: Mapping[str, Tensor]) -> tuple[list[tuple[str, Tensor]], float]:
     """The absorbed amounts that are not all 0, and the largest gap: |left − Σ absorbed| / max(1, |score|).
 
     All numbers that decide come in one synchronisation with a GPU. A relevance that is not finite makes the gap so.
     """
-    found = torch.stack([*absorbed.values(), left, scores]).cpu()
+    found = torch.stack([*absorbed.values(), left, scores]).detach().cpu()
     *amounts, rest, size = found.unbind()
     for amount in amounts:
         rest.sub_(amount)
@@ -73,32 +59,28 @@ def _is_close(margin: float | None, dtype: torch.dtype) -> bool:
     return margin is not None and margin <= 100 * torch.finfo(dtype).eps ** 0.75
 
 
-def _explained_by(back: BackwardPass, found: Sequence[Tensor], *, at: str | None) -> Tensor:
-    """The relevance (K, B) of the inputs, or of the layer `at`; what bypassed that layer counts as absorbed by the inputs."""
-    totals = back.samples.totals
-    # a sum over the last axis is spread along it again, so that it is counted once
-    shares = [
-        r if r.shape[1:] == leaf.tensor.shape else (r / leaf.tensor.shape[-1]).expand(len(r), *leaf.tensor.shape)
-        for r, leaf in _pairs(found, back)
-    ]
-    explained = reduce(torch.add, [totals(r, leaf) for r, leaf in _pairs(shares, back)])
-    if at is None or back.goes_on:
-        return explained
-    if explained.any():
-        back.absorbed["inputs"] = explained
-    return sum((totals(r, stop) for stop, r in back.stops.items() if r is not None), start=torch.zeros_like(explained))
+def _totals(run: ModelRun, amounts: Tensor, owner: Owner) -> Tensor:
+    """Sum amounts (K, *shape) over each sample: (K, B)."""
+    return torch.stack([run.samples.totals(own, owner, tuple(own.shape), "") for own in amounts])
 
 
-def _middle(outputs: Sequence[object], back: BackwardPass, selection: Selection) -> object:
+def _require_output(at: str, middle: Sequence[object]) -> None:
+    """Refuse a layer that gives no tensor."""
+    if not any(isinstance(leaf, (Watch, Tensor)) for leaf in leaves_of(middle)):
+        given = f"it gave a {type(middle[0]).__name__}" if middle else "it does not run"
+        raise InputError(f"the layer {at!r} gives no tensor to explain: {given}")
+
+
+def _middle(outputs: Sequence[object], selection: Selection) -> object:
     """The relevance of a layer's output, in the same form; for several calls a tuple."""
+    targets = range(len(selection.mask))
 
     def of(leaf: object) -> object:
-        if not isinstance(leaf, Value):  # whole numbers stay as they are; what does not depend on the inputs has no relevance
-            if not isinstance(leaf, Tensor) or not leaf.is_floating_point():
-                return leaf
-            return selection.led(leaf.new_zeros(len(selection.mask), *leaf.shape))
-        r = back.stops[leaf]
-        return selection.led(leaf.tensor.new_zeros(len(selection.mask), *leaf.tensor.shape) if r is None else r)
+        if isinstance(leaf, Watch):
+            return selection.led(torch.stack([leaf.of(k) for k in targets]))
+        if isinstance(leaf, Tensor) and leaf.is_floating_point():  # what does not depend on the inputs has no relevance
+            return selection.led(leaf.new_zeros(len(targets), *leaf.shape))
+        return leaf
 
     found = [mapped(of, output) for output in outputs]
     return found[0] if len(found) == 1 else tuple(found)
@@ -153,148 +135,106 @@ class LRP(Method):
         """The rules with this method's settings."""
         return Rules(self.epsilon, self.delta, self.stabiliser, self.product, self.head, self.gamma, self.alpha)
 
-    def head_sums(self, trace: Trace, steps: Collection[Step]) -> Collection[Step]:
-        """The steps that follow the rule of the head, among those that relevance passes; raises if it cannot be applied."""
-        if self.head == "epsilon":
-            return ()
-        found = head_of(trace, steps)
-        found.require(self.head)
-        return found.sums
-
     def relevance(self, forward: Forward, question: Question) -> Result:
-        """Record one forward pass, then hand the score back through it."""
+        """Run the model once, then hand the score back through PyTorch's graph of that run."""
         require_python(forward.model)
         if question.at is not None:
             require_layer(forward.model, question.at)
         if question.memory and not any(isinstance(module, nn.RNNBase) for module in forward.model.modules()):
             raise InputError("memory= tells of nn.LSTM, nn.GRU and nn.RNN layers, and the model has none; use at= for a cell")
-        result = self._recorded(forward, question, key_of(forward, question, self))
-        return result.by_step() if question.by_step else result
-
-    def planned(self, forward: Forward, question: Question) -> Result | None:
-        """The answer by a plan of the model; None if there is none, or if the model did anything else than planned."""
-        plans = known_plans(forward.model)
-        key = None if plans is None else key_of(forward, question, self)
-        plan = None if plans is None or key is None else plans.find(key)
-        if plans is None or plan is None:
-            return None
-        with plan.used() as is_free:
-            result = self._followed(plan, forward, question) if is_free else None
-        if is_free and result is None:
-            plans.drop(key)
-        if result is not None and not _is_close(result.margin, result.score.dtype):
-            return None  # a record says where the gap opens
-        return result if result is None or not question.by_step else result.by_step()
-
-    def _followed(self, plan: Plan, forward: Forward, question: Question) -> Result | None:
-        """The same with a plan that nobody else uses. Errors are left to a record, which says where they come from."""
-        with suppress(WhenceError):
-            modules = plan.modules(forward.model)
-            if modules is None:
-                return None
-            with predicting(forward.model, modules), torch.no_grad():
-                return self._run_by(plan, forward, question)
-        return None
-
-    def _run_by(self, plan: Plan, forward: Forward, question: Question) -> Result | None:
-        found = plan.run(forward, question.target)
-        if found is None:
-            return None
-        trace = plan.route.trace
-        head = self.head_sums(trace, set(plan.structure.path)) if self.head != "epsilon" else ()
-        back = BackwardPass(trace, self.rules, plan.samples, direction=question.direction, head=head, known=plan.structure)
-        # 0, but no number where one of the inputs' is not finite, or an output is not a number
-        mark = 0 * reduce(torch.add, [leaf.tensor.sum() for leaf in trace.leaves], found.output.clamp(-1, 1).sum())
-        return self._explained(
-            back, forward, question, found.output, found.selection, found.start, plan.choices, [], mark, is_planned=True
-        )
-
-    def _recorded(self, forward: Forward, question: Question, key: Hashable | None) -> Result:
-        """The answer by a record of this call; a plan is made of it for later calls, if there is a key."""
-        target, at = question.target, question.at
-        before = Randomness()
         with (
             predicting(forward.model) as state,
-            torch.no_grad(),
-            recording(forward, self.product, at=at, state=state) as record,
+            following(forward, question.target, self.rules, state, at=question.at) as found,
         ):
-            recorded = record(target)
-            recorder = recorded.recorder
-            trace, output = recorder.trace, recorded.output
-            require_finite([leaf.tensor for leaf in trace.leaves])
-            selection, samples, start, steps = picked(
-                recorded, target, forward, required=self._required, state=state, before=before
-            )
-            back = BackwardPass(trace, self.rules, samples, direction=question.direction, head=self.head_sums(trace, steps))
-            choices = choices_of(trace, steps, start.ends)
-            result = self._explained(back, forward, question, output, selection, start, choices, recorded.middle)
-            if question.check and isinstance(output, Tensor):
-                value = recorder.value_of(output)
-                require_whole(forward, recorder, output, value, target, state=state, before=before, mask=selection.mask)
-            is_planned = key is not None and plans_of(forward.model).is_wanted(key)
-            # a model that draws random numbers must draw them once
-            if is_planned and isinstance(output, Tensor) and before.is_now():
-                plan = plan_of(
-                    recorder, forward, recorded.ids, output, target,
-                    samples=samples, selection=selection, start=start, structure=back.structure(steps), choices=choices,
-                    is_plain=self.head == "epsilon",
-                )  # fmt: skip
-                if plan is not None:
-                    plans_of(forward.model).keep(key, plan)
-                    plan.route.clear()
-        return result
+            found.by_step = question.by_step
+            result = self._explained(found, forward, question)
+        return result.by_step() if question.by_step else result
 
-    def _explained(
+    def _explained(self, found: Following, forward: Forward, question: Question) -> Result:
+        try:
+            return self._handed_back(found, forward, question)
+        except OverwrittenError:
+            return self._handed_back(found, forward, question, is_safe=True)  # the model wrote over numbers that are needed
+
+    def _require_rules(self, run: ModelRun, start: Start) -> None:
+        """Refuse a model with calls on the path of relevance that have no rule, or where something had to be chosen."""
+        if self.strict:
+            require_no_ends(start.ends)
+        if run.notable:
+            require_rules(path_of(run.calls, start.nodes), is_strict=self.strict)
+
+    def _head(self, picked: Picked) -> Sequence[int]:
+        """The numbers of the calls that follow the rule of the head; raises if it cannot be applied."""
+        if self.head == "epsilon":
+            return ()
+        run = picked.ran.run
+        found = head_of(run.calls, path_of(run.calls, picked.start.nodes))
+        found.require(self.head)
+        return [n for n, call in enumerate(run.calls) if call in found.layers]
+
+    def _handed_back(
         self,
-        back: BackwardPass,
+        found: Following,
         forward: Forward,
         question: Question,
-        output: object,
-        selection: Selection,
-        start: Start,
-        choices: tuple[Choice, ...],
-        middle: list[object],
-        mark: Tensor | None = None,
         *,
-        is_planned: bool = False,
+        is_safe: bool = False,
     ) -> Result:
-        """Hand the score back from where it starts, and put the result together; a `mark` is 0 if the inputs are finite."""
-        at, samples = question.at, back.samples
-        starts = scores_at(start)
-        back.memory, back.by_step = {} if question.memory else None, question.by_step
-        _ask_for(back, at, middle)
-        found = back.run(starts)
-        scores = reduce(torch.add, [samples.totals(amount, value) for value, amount in starts])
-        explained = _explained_by(back, found, at=at)
-        left = scores - explained
-        absorbed, margin = _balance(left if mark is None else left + mark, scores, back.absorbed)
+        """Run the model, hand the score back from where it starts, and put the result together."""
+        picked = found.picked(self._require_rules, is_safe=is_safe)
+        head = self._head(picked)
+        picked = found.picked(self._require_rules, is_safe=is_safe, head=head) if head else picked
+        (run, output, middle), selection, start = picked
+        if question.at is not None:
+            _require_output(question.at, middle)
+        require_finite([cast(Tensor, leaf).detach() for leaf in run.leaves])
+        run.direction, run.memory = question.direction, {} if question.memory else None
+        scores = reduce(torch.add, [_totals(run, origin.amounts(), origin.mark.owner) for origin in start.origins])
+        choices = choices_of(path_of(run.calls, start.nodes), start.ends) if run.notable or start.ends else ()
+        relevance, absorbed = way_back(run, start)
+        explained = reduce(
+            torch.add, [_totals(run, r, node.owner) for r, node in zip(relevance, run.starts, strict=True) if node is not None]
+        )
+        if question.at is not None and run.stop_at_layer:  # what bypassed the layer
+            absorbed = {**absorbed, "inputs": explained} if bool(explained.any()) else absorbed
+            watched = [leaf for leaf in leaves_of(middle) if isinstance(leaf, Watch)]
+            explained = torch.stack(
+                [
+                    sum((each.totals(run, k) for each in watched), start=scores.new_zeros(scores.shape[1]))
+                    for k in range(len(scores))
+                ]
+            )
+        kept, margin = _balance(scores - explained, scores, absorbed)
         gaps: dict[str, Tensor] = {}
         if not _is_close(margin, scores.dtype):
-            self._require_finite(found if mark is None else [*found, mark], back.absorbed)
-        if not _is_close(margin, scores.dtype) and not is_planned:
-            audit = BackwardPass(back.trace, self.rules, samples, audit=True, head=back.head)
-            audit.run(starts)
-            gaps = audit.gaps
-        whole = forward.inputs.wrapped([selection.led(r) for r in found], len(selection.lead))
+            self._require_finite(relevance, absorbed)
+            if scores.dtype == torch.float64 or not question.check:  # otherwise double precision is tried first
+                gaps = self._gaps(found, len(scores), head, is_safe=is_safe)
+        if question.check and isinstance(output, Tensor):
+            require_whole(found, picked.ran, selection.mask)
+        whole = forward.inputs.wrapped([selection.led(r) for r in relevance], len(selection.lead))
         return Result(
-            relevance=whole if at is None else _middle(middle, back, selection),
+            relevance=whole if question.at is None else _middle(middle, selection),
             score=selection.shaped(scores),
             target=selection.target,
             method=self,
-            absorbed={name: selection.shaped(amount) for name, amount in absorbed},
+            absorbed={name: selection.shaped(amount) for name, amount in kept},
             explained=selection.shaped(explained),
-            memory={name: selection.shaped(amount) for name, amount in (back.memory or {}).items()},
+            memory={name: selection.shaped(amount) for name, amount in (run.memory or {}).items()},
             gaps={name: selection.shaped(amount) for name, amount in gaps.items()},
-            output=scores_of(output, start) if isinstance(output, Tensor) and not callable(question.target) else None,
+            output=scores_of(output, start).detach() if isinstance(output, Tensor) and not callable(question.target) else None,
             choices=choices,
             margin=margin,
         )
 
-    def _required(self, trace: Trace, start: Start) -> set[Step]:
-        """The steps that relevance passes through; raises if one of them has no rule."""
-        if self.strict:
-            require_strict(start.ends)
-        return required_steps(trace, start.masks.keys(), is_strict=self.strict)
+    def _gaps(self, found: Following, targets: int, head: Sequence[int], *, is_safe: bool) -> dict[str, Tensor]:
+        """Where relevance was lost: the same run again, with an account of what every layer gets and gives."""
+        try:
+            picked = found.picked(self._require_rules, head=head, is_safe=is_safe, is_audit=True)
+            way_back(picked.ran.run, picked.start)
+        except Exception:  # the gap is what counts; where it opens only helps to find it
+            return {}
+        return {name: amount.expand(targets, -1) for name, amount in picked.ran.run.gaps.items()}
 
     def _require_finite(self, found: Sequence[Tensor], absorbed: Mapping[str, Tensor]) -> None:
         if not all(math.isfinite(r.sum().item()) or bool(r.isfinite().all()) for r in (*found, *absorbed.values())):

@@ -42,6 +42,7 @@ class Method:
     adds_up: ClassVar[bool] = False  # whether relevance adds up to the score, with what the ledger holds
     answers: ClassVar[frozenset[str]] = frozenset()  # which of direction, at and memory it supports
     shares_runs: ClassVar[bool] = False  # whether all classes cost about as much as one
+    takes_derivatives: ClassVar[bool] = False  # whether it takes derivatives at other inputs than the given ones
     sums_by_step: ClassVar[bool] = False  # whether `relevance` itself does the sum for `by_step`
 
     @property
@@ -56,10 +57,6 @@ class Method:
     def relevance(self, forward: Forward, question: Question) -> Result:
         """Explain the score that `question.target` picks out of the forward pass."""
         raise NotImplementedError(f"{type(self).__name__} does not implement relevance(forward, question), as a method must")
-
-    def planned(self, forward: Forward, question: Question) -> Result | None:
-        """The answer by a plan that an earlier call left; None if there is none, or if it does not hold."""
-        return None
 
     def answer(self, forward: Forward, question: Question) -> Result:
         """Answer a question; raises if this method cannot."""

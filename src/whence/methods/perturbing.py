@@ -13,8 +13,8 @@ from itertools import combinations, count, product
 import torch
 from torch import Tensor
 
+from whence.engine.samples import owners_by_derivative
 from whence.errors import InputError
-from whence.interpreter.backward.samples import owners_by_derivative
 from whence.methods.forward import Followed, Forward, require_finite
 from whence.methods.gradient import MOST, derivative, logarithms
 from whence.methods.layout import Layout, candidates, shaken, single
@@ -149,6 +149,7 @@ class Study:
             output=None if callable(self.runs.target) else self.output,
             errors=None if errors is None else self._wrapped(errors),
             allowed=shaped(allowed),
+            choices=self.runs.choices if method.takes_derivatives else (),
         )
 
     def _wrapped(self, relevance: Sequence[Tensor]) -> object:

@@ -4,22 +4,37 @@ An interrupt (Ctrl-C) can come between any two lines, also inside PyTorch's cont
 switch. So nothing is changed outside the `try`, and restoring is tried twice: one interrupt cannot stop both.
 """
 
+import sys
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from traceback import clear_frames
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
+from torch._C._functorch import maybe_current_level
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
+from whence.errors import InputError
 from whence.methods.state import State
 
 # Modules taken out of training mode, each with the explanations that need this; in several threads, the last one restores it.
 _LOCK = threading.RLock()
 _HELD: WeakKeyDictionary[nn.Module, set[object]] = WeakKeyDictionary()
+# The explanations during which nothing is compiled, and what PyTorch did before the first of them.
+_EAGER: set[object] = set()
+_STANCE: list[Any] = []
+
+
+INSIDE = "an explanation was asked for inside {}, where a model cannot be followed; ask for it outside"
+
+
+def require_outside_of_func() -> None:
+    """Refuse to explain inside of torch.func's transforms."""
+    if maybe_current_level() is not None:
+        raise InputError(INSIDE.format("torch.func's vmap, grad or jvp"))
 
 
 class Switches(NamedTuple):
@@ -51,12 +66,9 @@ def _leave_vmap() -> None:
 
 
 @contextmanager
-def predicting(model: nn.Module, modules: Sequence[nn.Module] | None = None) -> Generator[State]:
-    """The model in evaluation mode; its modes, attributes and buffers are restored afterwards, whatever happens.
-
-    `modules` are those of the model, where they are known already.
-    """
-    modules = list(model.modules()) if modules is None else modules
+def predicting(model: nn.Module) -> Generator[State]:
+    """The model in evaluation mode; its modes, attributes and buffers are restored afterwards, whatever happens."""
+    modules = list(model.modules())
     token, switches, is_restored = object(), Switches.now(), False
     state = State(modules)
     try:
@@ -94,8 +106,15 @@ def _restore(modules: Sequence[nn.Module], token: object, switches: Switches, st
 
 
 def _hold(modules: Sequence[nn.Module], token: object) -> None:
-    """Take modules out of training mode on behalf of `token`."""
+    """Take modules out of training mode on behalf of `token`, and let compiled parts of a model run as they were written."""
     with _LOCK:
+        if "torch._dynamo" in sys.modules:  # only then can anything be compiled
+            if not _EAGER:
+                try:
+                    _STANCE.append(torch.compiler.set_stance("force_eager"))
+                except RuntimeError:
+                    raise InputError(INSIDE.format("a function that torch.compile compiles")) from None
+            _EAGER.add(token)
         for module in modules:
             if module.training or module in _HELD:
                 _HELD.setdefault(module, set()).add(token)
@@ -105,6 +124,9 @@ def _hold(modules: Sequence[nn.Module], token: object) -> None:
 def _let_go(modules: Sequence[nn.Module], token: object) -> None:
     """Put modules back into training mode, unless another explanation still holds them."""
     with _LOCK:
+        _EAGER.discard(token)
+        while _STANCE and not _EAGER:
+            _STANCE.pop().__exit__(None, None, None)
         for module in modules:
             holders = _HELD.get(module)
             if holders is not None:

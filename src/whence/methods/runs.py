@@ -7,6 +7,8 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from whence.choice import Choice
+from whence.engine.layers import Layers
 from whence.methods.forward import Followed, Forward, Run
 from whence.methods.gradient import DifferentiableRecurrence
 from whence.methods.layout import Layout
@@ -24,6 +26,7 @@ class Runs:
     def __init__(self, forward: Forward, target: Target, state: State) -> None:
         self.forward, self.target = forward, target
         self._state, self._before = state, Randomness()
+        self.choices: tuple[Choice, ...] = ()  # where the derivative stops, if it was taken
 
     def run(self, forward: Forward, tensors: Sequence[Tensor] | None, mode: Followed) -> Run:
         """One run, with these tensors in place of the explained ones if they are given; a callable target is applied."""
@@ -48,9 +51,13 @@ class Runs:
     def graph(self, tensors: Sequence[Tensor], forward: Forward | None = None, *, leaves: Sequence[Tensor]) -> Tensor:
         """The same with a graph that leads to the leaves from which the tensors were made."""
         with torch.enable_grad():
-            mode = DifferentiableRecurrence()
+            layers = Layers(self.forward.model)
+            mode = DifferentiableRecurrence(layers=layers)
             mode.leaves = list(leaves)
-            return cast(Tensor, self.run(forward or self.forward, tensors, mode).output)
+            with layers.watched():
+                found = self.run(forward or self.forward, tensors, mode)
+            self.choices = mode.choices
+            return cast(Tensor, found.output)
 
 
 def laid(layouts: Sequence[Layout], ordered: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -19,6 +19,7 @@ class SmoothGrad(Perturbing):
     The range is that of the sample's own numbers. With `times_input`, the mean is multiplied by x_d.
     """
 
+    takes_derivatives = True
     name = "smoothgrad"
     label = "SmoothGrad"
 

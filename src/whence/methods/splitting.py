@@ -1,31 +1,33 @@
-"""The parts of every recorded value for contextual decomposition, from the inputs forward, call by call.
+"""The parts of every value for contextual decomposition: carried forward while the model runs, call by call.
 
 A call that is neither a recurrent layer, nor elementwise, nor a pick by value has to be affine. This is checked: the call is
 made once more with a random mixture of all parts.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, cast
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
+from whence.engine.activations import Activation
+from whence.engine.marks import Args, Kwargs, ModelCall, Node
+from whence.engine.observer import Known, Move, Observer, Put
+from whence.engine.recurrence import Recurrence, RecurrentCall
+from whence.engine.refusal import name_of, place
+from whence.engine.routing import Moved, Pick
+from whence.engine.rule import NoRule
+from whence.engine.run import ModelRun
 from whence.errors import NoRuleError, WhenceError
-from whence.interpreter.backward.path import Start
-from whence.interpreter.record.graph import graph_of
-from whence.interpreter.record.refusal import NoRule, Unruled, name_of, place
-from whence.interpreter.record.step import Step, Trace, Value
-from whence.interpreter.rules.activations import Activation
-from whence.interpreter.rules.recurrence import Recurrence, RecurrentCall, is_live, tensor
-from whence.interpreter.rules.routing import Pick
 from whence.recurrent.decomposition import decomposed
-from whence.recurrent.parts import Parts, apart, by_part
+from whence.recurrent.parts import Parts, apart, by_part, joined
 from whence.trees import floats_of
 
-Calls = Callable[[Mapping[Value, Tensor]], list[Tensor]]  # a call with other numbers (M, *shape) in place of its live values
+Stacks = Mapping[Node, Tensor]  # numbers (M, *shape) in place of the live values of a call
 
 
-class Split(NamedTuple):
+class SplitValue(NamedTuple):
     """The parts of a value for N phrases, and where (N, *) its own position belongs to the phrase: 1 there, else 0.
 
     `inside` is known where a recurrent layer is still to come: the biases of its steps go to the phrase there.
@@ -35,152 +37,264 @@ class Split(NamedTuple):
     inside: Tensor | None
 
 
-class Splits(dict[Value, Split]):
-    """What is known of the values so far; a value that does not depend on the inputs is a constant."""
-
-    count: int = 0  # N
-
-    def of(self, value: Value | Tensor) -> Parts:
-        """The parts of a value, or of a constant."""
-        if is_live(value):
-            return self[value].parts
-        whole = tensor(value)
-        return Parts(whole, whole.new_zeros(1).expand(self.count, *whole.shape), whole)
-
-    def live(self, step: Step) -> list[Value]:
-        """The inputs of a step that depend on the explained ones."""
-        return [value for value in step.inputs if value.is_live]
-
-
-def split(trace: Trace, steps: Collection[Step], phrases: Sequence[Tensor]) -> Splits:
-    """The parts of all values that `steps` made, for phrases given by masks (N, *shape) of every explained input."""
-    found = Splits()
-    found.count = len(phrases[0])
-    for leaf, mask in zip(trace.leaves, phrases, strict=True):
-        own = mask.to(leaf.tensor).expand(found.count, *leaf.tensor.shape)
-        found[leaf] = Split(Parts(leaf.tensor, own * leaf.tensor, torch.zeros_like(leaf.tensor)), own)
-    wanted = _read_later(trace, steps)
-    for step in trace.steps:
-        if step in steps and any(value.is_live for value in step.inputs):
-            try:
-                made = _made(step, found, is_marked=not wanted.isdisjoint(step.outputs))
-            except (NoRule, RuntimeError, ValueError, IndexError, TypeError) as error:
-                if isinstance(error, WhenceError):
-                    raise
-                raise _no_rule(step) from error
-            found.update(zip(step.outputs, made, strict=True))
+def leading_to(calls: Sequence[ModelCall], nodes: Collection[Node]) -> list[ModelCall]:
+    """All calls that some values depend on, the last one first; raises if one has no rule."""
+    reached, found = {node.call for node in nodes}, list[ModelCall]()
+    for call in reversed(calls):
+        if call in reached:
+            if call.refused is not None:
+                raise _no_rule(call)
+            reached.update(node.call for node in call.inputs if node.is_live)
+            found.append(call)
     return found
 
 
-def leading_to(trace: Trace, start: Start) -> set[Step]:
-    """All steps that the scores depend on; raises if nothing is known about one of them."""
-    reached, steps = set(start.masks), set[Step]()
-    for step in reversed(trace.steps):
-        if not reached.isdisjoint(step.outputs):
-            if isinstance(step.rule, Unruled):
-                raise _no_rule(step)
-            reached.update(value for value in step.inputs if value.is_live)
-            steps.add(step)
-    return steps
+class NeededCalls:
+    """The calls that the scores depend on, and those of them that a recurrent layer depends on, by their numbers in a run."""
+
+    def __init__(self, calls: Sequence[ModelCall], nodes: Collection[Node]) -> None:
+        numbers = {call: n for n, call in enumerate(calls)}
+        self.numbers, self.read_later = set[int](), set[int]()
+        reached = set[ModelCall | None]()
+        for call in leading_to(calls, nodes):
+            self.numbers.add(numbers[call])
+            if call in reached:
+                self.read_later.add(numbers[call])
+            if call in reached or isinstance(call.rule, Recurrence):
+                reached.update(node.call for node in call.inputs if node.is_live)
 
 
-def _read_later(trace: Trace, steps: Collection[Step]) -> set[Value]:
-    """The values from which a recurrent layer reads."""
-    found: set[Value] = set()
-    for step in reversed(trace.steps):
-        if step in steps and (isinstance(step.rule, Recurrence) or not found.isdisjoint(step.outputs)):
-            found.update(value for value in step.inputs if value.is_live)
-    return found
+class Sizes(Observer):
+    """Notes the size of the largest value of a run."""
+
+    def __init__(self) -> None:
+        self.largest = 1
+
+    def made(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs, result: Any) -> None:
+        values = [tensor for tensor in floats_of((args, dict(kwargs), result)) if run.look(tensor) is not None]
+        self.largest = max(self.largest, *(tensor.numel() for tensor in values))
 
 
-def _made(step: Step, known: Splits, *, is_marked: bool) -> list[Split]:
-    """The parts of a step's results."""
-    if isinstance(step.rule, Recurrence):
-        return _recurrent(step, step.rule, known)
-    if type(step.rule) is Activation:
-        value = known.live(step)[0]
-        return [Split(_activated(step, known), known[value].inside)]
-    if isinstance(step.rule, Pick):
-        parts, calls = _picked(step, known), _pick(step)
-    else:
-        parts, calls = _affine(step, known), _calls(step, are_ones=True)
-    marks = _marks(step, known, calls) if is_marked else [None] * len(parts)
-    return [Split(*each) for each in zip(parts, marks, strict=True)]
+class Splitting(Observer):
+    """Splits the results of needed calls, for phrases given by masks (N, *shape) of every explained input."""
+
+    def __init__(self, needed: NeededCalls, phrases: Sequence[Tensor]) -> None:
+        self._needed, self._phrases, self._count = needed, phrases, len(phrases[0])
+        self._known: dict[Node, SplitValue] = {}
+
+    def of(self, run: ModelRun, node: Node | None, tensor: Tensor) -> SplitValue | None:
+        """The parts of a value; what does not depend on the inputs is a constant. None for what is not needed."""
+        if node is None or not node.is_live:
+            whole = tensor.detach()
+            nothing = whole.new_zeros(1).expand(self._count, *whole.shape)
+            return SplitValue(Parts(whole, nothing, whole), nothing)
+        number = next((n for n, start in enumerate(run.starts) if start is node), None)
+        if number is not None and node not in self._known:
+            whole = cast(Tensor, run.leaves[number]).detach()
+            own = self._phrases[number].to(whole).expand(self._count, *whole.shape)
+            self._known[node] = SplitValue(Parts(whole, own * whole, torch.zeros_like(whole)), own)
+        return self._known.get(node)
+
+    def made(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs, result: Any) -> None:
+        """Split the results of a call."""
+        number = len(run.calls) - 1
+        if number in self._needed.numbers and any(node.is_live for node in call.inputs):
+            with torch.no_grad():
+                step = SplitCall(self, run, call, args, kwargs, floats_of(result))
+                found = step.found(is_marked=number in self._needed.read_later)
+            self._known.update(zip(call.outputs, found, strict=True))
+
+    def written(self, run: ModelRun, node: Node, buffer: Known, content: Known, put: Put) -> None:
+        """Write parts as the values are: put the content's places into the buffer, and take from there what they hold."""
+        (before, base), (_, given) = buffer, content
+        old, new = self.of(run, *buffer), self.of(run, *content)
+        if old is None or new is None:
+            return
+        if before is not None and before.call is not None:  # no tensor holds it any more
+            self._known.pop(before, None)
+        places = _laid_out(base, torch.full(base.shape, -1, device=base.device))
+        put(places, torch.arange(given.numel(), device=base.device).view(given.shape))
+        is_new, places = places >= 0, places.clamp(min=0)
+
+        def put_in(each: Sequence[Tensor]) -> Tensor:
+            kept, written = each
+            return torch.where(is_new, _taken(written, given.dim(), places).to(kept), kept) if given.numel() else kept
+
+        inside = None if old.inside is None or new.inside is None else put_in([old.inside, new.inside])
+        self._known[node] = SplitValue(joined(put_in, [old.parts, new.parts]), inside)
+
+    def moved(self, run: ModelRun, node: Node, source: Known, move: Move) -> None:
+        """Move parts as the values are."""
+        split, tensor = self.of(run, *source), source[1]
+        if split is not None and node.is_live:
+            places = move(_laid_out(tensor, torch.arange(tensor.numel(), device=tensor.device).view(tensor.shape)))
+            take = partial(_taken, axes=tensor.dim(), places=places)
+            self._known[node] = SplitValue(by_part(take, split.parts), None if split.inside is None else take(split.inside))
 
 
-def _recurrent(step: Step, rule: Recurrence, known: Splits) -> list[Split]:
-    """A recurrent layer or cell. What does not depend on the inputs is a constant; of a state, it belongs to the rest."""
-    args, kwargs = step.arguments
-    call: RecurrentCall = rule.read(rule.cell, *args, **kwargs)
-    states = [by_part(lambda part: part.unsqueeze(-3), each) if call.is_cell else each for each in map(known.of, call.states)]
-    inside = known[call.data].inside if is_live(call.data) else known.of(call.data).phrase  # nowhere, for a constant
-    assert inside is not None
-    inside = call.to_steps(inside.amax(-1, keepdim=True))
-    x = by_part(call.to_steps, known.of(call.data))
-    outputs, finals = decomposed(rule.cell, x, call.layers, states=states, inside=inside, lengths=call.lengths)
-    if call.is_cell:  # its state is what this one step gives
-        ends = [by_part(lambda part: part.squeeze(-3), final) for final in finals]
-        return [Split(end, inside.squeeze(-3).expand_as(end.phrase)) for end in ends]
-    read = Split(by_part(call.from_steps, outputs), call.from_steps(inside.expand_as(outputs.phrase)))
-    return [read, *(Split(final, torch.zeros_like(final.phrase)) for final in finals)]
+def _laid_out(like: Tensor, numbers: Tensor) -> Tensor:
+    """Whole numbers in memory that is laid out as that of a tensor."""
+    return torch.empty_strided(like.shape, like.stride(), dtype=numbers.dtype, device=like.device).copy_(numbers)
 
 
-def _activated(step: Step, known: Splits) -> Parts:
-    """An elementwise function of one value, made linear."""
-    step.rule.receivers(step)  # raises if its bounds or slopes depend on the input
-    (value,) = known.live(step)
-    calls = _calls(step)
-
-    def function(given: Tensor) -> Tensor:
-        is_single = given.dim() == value.tensor.dim()
-        (found,) = calls({value: given[None] if is_single else given})
-        return found[0] if is_single else found
-
-    found = apart(function, known.of(value))
-    if not bool(found.phrase.isfinite().all()):
-        raise _no_rule(step, " where constants alone give no finite number")
-    return found
+def _taken(part: Tensor, axes: int, places: Tensor) -> Tensor:
+    """The elements of a part (..., *shape) at these places of its flattened last axes."""
+    return part.unsqueeze(-1).flatten(part.dim() - axes)[..., places]
 
 
-def _picked(step: Step, known: Splits) -> list[Parts]:
-    """A pick by value, such as a maximum: the parts of the elements that were picked."""
-    live, pick = known.live(step), _pick(step)
-    phrases = pick({value: known.of(value).phrase for value in live})
-    biases = pick({value: known.of(value).bias[None] for value in live})
-    return [Parts(out.tensor, phrase, bias[0]) for out, phrase, bias in zip(step.outputs, phrases, biases, strict=True)]
+class SplitCall:
+    """A call whose results are split."""
 
+    def __init__(
+        self, known: Splitting, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs, outputs: Sequence[Tensor]
+    ) -> None:
+        self._splitting, self._run, self._call, self._args, self._kwargs = known, run, call, args, kwargs
+        self._outputs = [out.detach() for out in outputs]
+        self._moved = Moved(run, call, args, kwargs)
+        self._live = {mark.node: self._of(tensor) for tensor, mark in self._moved.live}
 
-def _pick(step: Step) -> Calls:
-    """The elements that a step picked, of every row of stacked numbers."""
-    return lambda stacks: graph_of(step)[1].forward([stacks[value] for value in step.inputs if value.is_live])
+    def found(self, *, is_marked: bool) -> list[SplitValue]:
+        """The parts of the results; `is_marked`: where they are inside the phrase, too."""
+        try:
+            return self._found(is_marked=is_marked)
+        except (NoRule, RuntimeError, ValueError, IndexError, TypeError) as error:
+            if isinstance(error, WhenceError):
+                raise
+            raise _no_rule(self._call) from error
 
+    def _found(self, *, is_marked: bool) -> list[SplitValue]:
+        rule = self._call.rule
+        if isinstance(rule, Recurrence):
+            return self._recurrent(rule)
+        if type(rule) is Activation:
+            (split,) = self._live.values()
+            return [SplitValue(self._activated(split.parts), split.inside)]
+        if isinstance(rule, Pick):
+            parts, moves = self._picked(), self._pick
+        else:
+            parts, moves = self._affine(), partial(self._again, are_ones=True)
+        marks = self._marks(moves) if is_marked else [None] * len(parts)
+        return [SplitValue(*each) for each in zip(parts, marks, strict=True)]
 
-def _affine(step: Step, known: Splits) -> list[Parts]:
-    """An affine call f:  β' = f(β) − f(0)  and  b' = f(b).
+    def _of(self, tensor: Tensor) -> SplitValue:
+        mark = self._run.look(tensor)
+        found = self._splitting.of(self._run, None if mark is None else mark.node, tensor)
+        assert found is not None  # a needed call reads it
+        return found
 
-    It is one if  f(x − Σ r β − s b) = f(x) − Σ r β' − s b'  with f less f(0), for random r and s.
-    """
-    live = known.live(step)
-    generator = torch.Generator().manual_seed(0)
-    weights = torch.rand(known.count + 1, generator=generator, dtype=torch.float64, device="cpu") + 0.5
-    weights = weights * (1 - 2 * torch.randint(2, weights.shape, generator=generator, device="cpu"))
+    def _recurrent(self, rule: Recurrence) -> list[SplitValue]:
+        """A recurrent layer or cell. What does not depend on the inputs is a constant; of a state, it belongs to the rest."""
+        read: RecurrentCall = rule.read(rule.cell, *self._args, **self._kwargs)
+        states = [self._of(state).parts for state in read.states]
+        states = [by_part(lambda part: part.unsqueeze(-3), each) if read.is_cell else each for each in states]
+        data = self._of(read.data)
+        assert data.inside is not None
+        inside = read.to_steps(data.inside.amax(-1, keepdim=True))
+        x = by_part(read.to_steps, data.parts)
+        outputs, finals = decomposed(rule.cell, x, read.layers, states=states, inside=inside, lengths=read.lengths)
+        if read.is_cell:  # its state is what this one step gives
+            ends = [by_part(lambda part: part.squeeze(-3), final) for final in finals]
+            return [SplitValue(end, inside.squeeze(-3).expand_as(end.phrase)) for end in ends]
+        whole = SplitValue(by_part(read.from_steps, outputs), read.from_steps(inside.expand_as(outputs.phrase)))
+        return [whole, *(SplitValue(final, torch.zeros_like(final.phrase)) for final in finals)]
 
-    def rows(value: Value) -> Tensor:
-        parts = known.of(value)
-        both = torch.cat([parts.phrase, parts.bias[None]])
-        mixture = parts.whole - _mixed(weights, both)
-        return torch.cat([both, mixture[None], torch.zeros_like(mixture)[None]])
+    def _activated(self, parts: Parts) -> Parts:
+        """An elementwise function of one value, made linear."""
+        ((node, _),) = self._live.items()
 
-    found: list[Parts] = []
-    for out, result in zip(step.outputs, _calls(step)({value: rows(value) for value in live}), strict=True):
-        bias, zero = result[-3], result[-1]
-        phrase, mixture = _less(result[:-3], zero), _less(result[-2], zero)
-        both = torch.cat([phrase, _less(bias, zero)[None]])
-        expected = _less(out.tensor, zero) - _mixed(weights, both)
-        if not _is_close(mixture, expected, max(_largest(mixture), _largest(out.tensor), _largest(both))):
-            raise _no_rule(step)
-        found.append(Parts(out.tensor, phrase, bias))
-    return found
+        def function(given: Tensor) -> Tensor:
+            is_single = given.dim() == parts.whole.dim()
+            (found,) = self._again({node: given[None] if is_single else given})
+            return found[0] if is_single else found
+
+        found = apart(function, parts)
+        if not bool(found.phrase.isfinite().all()):
+            raise _no_rule(self._call, " where constants alone give no finite number")
+        return found
+
+    def _picked(self) -> list[Parts]:
+        """A pick by value, such as a maximum: the parts of the elements that were picked."""
+        phrases = self._pick({node: split.parts.phrase for node, split in self._live.items()})
+        biases = self._pick({node: split.parts.bias[None] for node, split in self._live.items()})
+        return [Parts(out, phrase, bias[0]) for out, phrase, bias in zip(self._outputs, phrases, biases, strict=True)]
+
+    def _pick(self, stacks: Stacks) -> list[Tensor]:
+        """The elements that the call picked, of every row of stacked numbers: its derivative times each row."""
+        with torch.enable_grad():
+            inputs = {node: split.parts.whole.detach().requires_grad_() for node, split in self._live.items()}
+            outputs = self._once(inputs)
+            probes = [torch.zeros_like(out, requires_grad=True) for out in outputs]
+            # the adjoint is linear in the probes, so that its own derivative, times a row, is what this row becomes
+            back = torch.autograd.grad(outputs, list(inputs.values()), probes, create_graph=True, materialize_grads=True)
+            rows = [stacks[node] for node in inputs]
+            return list(torch.autograd.grad(back, probes, rows, is_grads_batched=True, materialize_grads=True))
+
+    def _affine(self) -> list[Parts]:
+        """An affine call f:  β' = f(β) − f(0)  and  b' = f(b).
+
+        It is one if  f(x − Σ r β − s b) = f(x) − Σ r β' − s b'  with f less f(0), for random r and s.
+        """
+        generator, count = torch.Generator().manual_seed(0), 1 + max(len(each.parts.phrase) for each in self._live.values())
+        weights = torch.rand(count, generator=generator, dtype=torch.float64, device="cpu") + 0.5
+        weights = weights * (1 - 2 * torch.randint(2, weights.shape, generator=generator, device="cpu"))
+
+        def rows(parts: Parts) -> Tensor:
+            both = torch.cat([parts.phrase, parts.bias[None]])
+            mixture = parts.whole - _mixed(weights, both)
+            return torch.cat([both, mixture[None], torch.zeros_like(mixture)[None]])
+
+        found: list[Parts] = []
+        results = self._again({node: rows(split.parts) for node, split in self._live.items()})
+        for out, result in zip(self._outputs, results, strict=True):
+            bias, zero = result[-3], result[-1]
+            phrase, mixture = _less(result[:-3], zero), _less(result[-2], zero)
+            both = torch.cat([phrase, _less(bias, zero)[None]])
+            expected = _less(out, zero) - _mixed(weights, both)
+            if not _is_close(mixture, expected, max(_largest(mixture), _largest(out), _largest(both))):
+                raise _no_rule(self._call)
+            found.append(Parts(out, phrase, bias))
+        return found
+
+    def _marks(self, moves: Callable[[Stacks], list[Tensor]]) -> list[Tensor]:
+        """Where the results' own positions belong to the phrase: wherever a marked element of an input goes in."""
+        found = [torch.zeros_like(out).real[None] for out in self._outputs]
+        for node, split in self._live.items():
+            inside = split.inside
+            assert inside is not None
+            nowhere = torch.zeros_like(inside[:1])
+            stacks = {
+                each: nowhere.new_zeros(1).expand(len(inside) + 1, *own.parts.whole.shape) for each, own in self._live.items()
+            }
+            stacks[node] = torch.cat([inside, nowhere])
+            touched = [_less(each[:-1], each[-1]).abs() > 1e-6 for each in moves(stacks)]
+            found = [torch.maximum(one, mark.to(one)) for one, mark in zip(found, touched, strict=True)]
+        return found
+
+    def _once(self, given: Stacks, *, are_ones: bool = False) -> list[Tensor]:
+        """The call with other numbers for its live values; constants are as they are, or 1 so that none hides a mark."""
+
+        def number(tensor: Tensor) -> Tensor:
+            mark = self._moved.of(tensor)
+            if mark is not None:
+                return given[mark.node]
+            return torch.ones_like(tensor) if are_ones else self._run.constant(tensor)
+
+        return floats_of(self._moved.again(number))
+
+    def _again(self, stacks: Stacks, *, are_ones: bool = False) -> list[Tensor]:
+        """The call, made with every row of stacked numbers."""
+        rows = list(stacks.values())
+        if self._call.name in ("pack_padded_sequence", "pad_packed_sequence"):  # they have no batched form, and move whole rows
+            found = self._once({node: stack.movedim(0, -2).flatten(-2) for node, stack in stacks.items()})
+            return [each.unflatten(-1, (len(rows[0]), -1)).movedim(-2, 0) for each in found]
+
+        def in_turn(*given: Tensor) -> tuple[Tensor, ...]:
+            return tuple(self._once(dict(zip(stacks, given, strict=True)), are_ones=are_ones))
+
+        try:
+            return list(torch.vmap(in_turn)(*rows))
+        except (RuntimeError, ValueError):  # there is no batched form of the call
+            return [torch.stack(each) for each in zip(*map(in_turn, *rows), strict=True)]
 
 
 def _mixed(weights: Tensor, parts: Tensor) -> Tensor:
@@ -208,61 +322,9 @@ def _is_close(one: Tensor, other: Tensor, largest: float) -> bool:
     return bool(((one - other).abs()[is_there] <= factor * rounding * largest).all())
 
 
-def _marks(step: Step, known: Splits, calls: Calls) -> list[Tensor]:
-    """Where the results' own positions belong to the phrase: wherever a marked element of an input goes in."""
-    live = known.live(step)
-    found = [torch.zeros_like(out.tensor).real[None] for out in step.outputs]
-    for value in live:
-        inside = known[value].inside
-        assert inside is not None
-        stacks = {each: torch.zeros_like(inside[:1]).expand(len(inside) + 1, *each.tensor.shape) for each in live}
-        stacks[value] = torch.cat([inside, torch.zeros_like(inside[:1])])
-        touched = [_less(each[:-1], each[-1]).abs() > 1e-6 for each in calls(stacks)]
-        found = [torch.maximum(one, mark.to(one)) for one, mark in zip(found, touched, strict=True)]
-    return found
-
-
-def _calls(step: Step, *, are_ones: bool = False) -> Calls:
-    """A step's call, made with every row of stacked numbers; constants are as recorded, or 1 so that none hides a mark."""
-
-    def once(given: Mapping[Value, Tensor]) -> list[Tensor]:
-        def number(value: Value) -> Tensor:
-            return given[value] if value in given else torch.ones_like(value.tensor) if are_ones else value.tensor
-
-        return floats_of(step.again(number, torch.ones_like if are_ones else None))
-
-    def calls(stacks: Mapping[Value, Tensor]) -> list[Tensor]:
-        # PyTorch has no batched form of the second, and would warn
-        if step.rule.moves_rows(step) or step.name == "pad_packed_sequence":
-            return _along_last(once, stacks)
-        values = list(stacks)
-
-        def in_turn(*given: Tensor) -> tuple[Tensor, ...]:
-            return tuple(once(_paired(values, given)))
-
-        try:
-            return list(torch.vmap(in_turn)(*stacks.values()))
-        except (RuntimeError, ValueError):  # there is no batched form of the call
-            made = [in_turn(*given) for given in zip(*stacks.values(), strict=True)]
-            return [torch.stack(each) for each in zip(*made, strict=True)]
-
-    return calls
-
-
-def _paired(values: Sequence[Value], given: Sequence[Tensor]) -> dict[Value, Tensor]:
-    return dict(zip(values, given, strict=True))
-
-
-def _along_last(once: Calls, stacks: Mapping[Value, Tensor]) -> list[Tensor]:
-    """A call that moves whole rows, made once with the stacked numbers side by side in the last axis."""
-    count = len(next(iter(stacks.values())))
-    found = once({value: stack.movedim(0, -2).flatten(-2) for value, stack in stacks.items()})
-    return [each.unflatten(-1, (count, -1)).movedim(-2, 0) for each in found]
-
-
-def _no_rule(step: Step, why: str = "") -> NoRuleError:
+def _no_rule(call: ModelCall, why: str = "") -> NoRuleError:
     return NoRuleError(
-        f"contextual decomposition has no rule for {name_of(step.function)} ({place(step.layer)}){why}; it knows recurrent "
+        f"contextual decomposition has no rule for {name_of(call.function)} ({place(call.layer)}){why}; it knows recurrent "
         "layers and cells, linear layers, sums, elementwise activations, and calls that move numbers. Use another method, such "
         "as method=whence.LRP()"
     )

@@ -71,24 +71,6 @@ class TritonKernels(Protocol):
     back: Any
 
 
-class Singles(Protocol):
-    """Single steps of a cell with the same weights; what does not depend on relevance is computed for all of them at once.
-
-    They are made by `singles(x, before, after, weights, rules, targets=K)` from the inputs (B, E) of every step, and for every
-    state from those (B, H) before and after each step.
-    """
-
-    stabiliser: Tensor  # (K, B), what the stabiliser has absorbed so far
-
-    def back(self, n: int, r_states: Sequence[Tensor | None]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """From the relevance (K, B, H) of the states after step n to that of x, and of the states before it."""
-        ...
-
-    def of_bias(self) -> Tensor:
-        """What the biases have absorbed of all steps (K, B)."""
-        ...
-
-
 @dataclass(frozen=True)
 class Cell:
     """A kind of recurrent layer. Paths that are None do not exist for it; the reference always does."""
@@ -103,7 +85,6 @@ class Cell:
     forward: Callable[..., Tape]  # the reference, over one direction: (x, weights, *, states, lengths)
     relevance: Callable[..., Swept]  # its backward pass: (tape, weights, *, r_outputs, r_states, rules, keep)
     decomposition: Callable[..., tuple[Parts, ...]]  # one step of it: (U x + b, states, weights, *, inside)
-    singles: Callable[..., Singles]  # many single steps
     factored: Callable[..., Swept] | None = None  # the same as `relevance` in fewer operations, for every rule for products
     plain: Plain | None = None
     native: Native | None = None

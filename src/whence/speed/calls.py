@@ -15,14 +15,17 @@ from whence.methods.lrp import LRP
 from whence.speed.memory import peak
 from whence.speed.models import (
     Attending,
-    CellLoop,
     ConvolutionalLSTM,
     ConvolutionThenLSTM,
     EightLinears,
     EntityAware,
     HandWritten,
+    HandWrittenGRU,
+    LayerNormed,
     Layers,
+    MaskedCell,
     MinGRU,
+    WrittenInPlace,
 )
 from whence.speed.results import Value
 from whence.speed.timing import interleaved, ratio
@@ -38,6 +41,7 @@ class Call(NamedTuple):
     size: int
     dtype: torch.dtype = torch.float32
     method: LRP = LRP()
+    is_written: bool = False  # its cell is written by hand
 
 
 def _layers(label: str, layer: type[nn.RNNBase], size: int, batch: int, steps: int, *, layers: int = 1) -> Call:
@@ -45,17 +49,22 @@ def _layers(label: str, layer: type[nn.RNNBase], size: int, batch: int, steps: i
     return Call(told, partial(Layers, layer, size, layers=layers), batch, steps, size)
 
 
+WRITTEN: dict[str, tuple[Callable[[int, int], nn.Module], int]] = {  # cells written by hand, and over how many steps
+    "LSTM by hand": (HandWritten, 50),
+    "LSTM by hand, written in place": (WrittenInPlace, 19),
+    "LSTM of eight Linears": (EightLinears, 19),
+    "minGRU loop": (MinGRU, 50),
+    "GRU by hand": (HandWrittenGRU, 50),
+    "EA-LSTM": (EntityAware, 50),
+    "LSTMCell loop with a mask": (MaskedCell, 19),
+    "LSTM by hand with LayerNorm": (LayerNormed, 50),
+}
+
+
 def _written(batch: int, size: int) -> tuple[Call, ...]:
-    """Cells written by hand, with 128 units over 100 steps."""
-    models: dict[str, Callable[[int, int], nn.Module]] = {
-        "LSTMCell loop": CellLoop,
-        "LSTM by hand": HandWritten,
-        "LSTM of eight Linears": EightLinears,
-        "EA-LSTM": EntityAware,
-        "minGRU loop": MinGRU,
-    }
     return tuple(
-        Call(f"{name}, H 128, B {batch}, T 100", partial(model, size, 128), batch, 100, size) for name, model in models.items()
+        Call(f"{name}, H {size}, B {batch}, T {steps}", partial(model, size, size), batch, steps, size, is_written=True)
+        for name, (model, steps) in WRITTEN.items()
     )
 
 
@@ -73,7 +82,7 @@ CALLS = {
         _layers("LSTM", nn.LSTM, 60, 64, 20)._replace(
             name="bi-LSTM 60/60, projected to 30, B 64, T 20", model=partial(Layers, nn.LSTM, 60, projected=30)
         ),
-        *_written(32, 32),
+        *_written(64, 60),
         Call("seq2seq with attention, H 64, B 32, T 50", partial(Attending, 32, 64), 32, 50, 32),
         Call("ConvLSTM, 8 channels, B 8, T 20", partial(ConvolutionalLSTM, 32, 8), 8, 20, 32),
         Call("convolution + LSTM, H 64, B 32, T 100", partial(ConvolutionThenLSTM, 32, 64), 32, 100, 32),
@@ -90,6 +99,9 @@ CALLS = {
 }
 
 
+WARMING = 2  # rounds before anything is timed
+
+
 ON_TWO_THREADS = (
     _layers("LSTM", nn.LSTM, 60, 512, 20),
     _layers("LSTM", nn.LSTM, 256, 32, 100),
@@ -98,7 +110,7 @@ ON_TWO_THREADS = (
 
 
 def measure_call(call: Call, *, device: str, repeats: int) -> dict[str, Value]:
-    """Ratios of the medians of interleaved repeats. The first rounds only warm up: in them, the plan of the model is made."""
+    """Ratios of the medians of interleaved repeats. The first rounds only warm up."""
     torch.manual_seed(0)
     model = call.model().to(device, call.dtype).eval()
     x = torch.randn(call.batch, call.steps, call.size, device=device, dtype=call.dtype)
@@ -114,6 +126,9 @@ def measure_call(call: Call, *, device: str, repeats: int) -> dict[str, Value]:
         "by_step": lambda: relevance(model, x, target=0, method=call.method, by_step=True),
         "all_by_step": lambda: relevance(model, x, target="all", method=call.method, by_step=True),
     }
+    if call.is_written:
+        fresh = iter([call.model().to(device, call.dtype).eval() for _ in range(repeats + 2 * WARMING)])
+        runs["first"] = lambda: relevance(next(fresh), x, target=0, method=call.method)
     physioex = _physioex(model)
     if physioex is not None and call.method.product == "all":
         runs["physioex"] = lambda: physioex(x)
@@ -123,8 +138,8 @@ def measure_call(call: Call, *, device: str, repeats: int) -> dict[str, Value]:
 
 
 def _ratios(call: Call, runs: Mapping[str, Callable[[], object]], device: str, repeats: int) -> dict[str, Value]:
-    for run in runs.values():  # a plan is made in the second call, and used from the third on
-        for _ in range(2):
+    for run in runs.values():
+        for _ in range(WARMING):
             run()
     times = interleaved(runs, device, repeats)
     found: dict[str, Value] = {"name": call.name, "device": device}
@@ -132,6 +147,8 @@ def _ratios(call: Call, runs: Mapping[str, Callable[[], object]], device: str, r
     found |= ratio("by_step_over_prediction", times, "by_step", "prediction")
     found |= ratio("gradient_over_prediction", times, "gradient", "prediction")
     found |= ratio("relevance_over_gradient", times, "relevance", "gradient")
+    if "first" in runs:
+        found |= ratio("first_over_gradient", times, "first", "gradient")
     found |= ratio("all_classes_over_one", times, "all_by_step", "by_step")
     if "physioex" in runs:
         found |= ratio("physioex_over_prediction", times, "physioex", "prediction")

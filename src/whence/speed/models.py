@@ -40,6 +40,20 @@ class CellLoop(nn.Module):
         return self.head(h)
 
 
+class MaskedCell(CellLoop):
+    """The same over texts of different lengths: a mask, made from the input, keeps the last state of each."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The scores (B, 5)."""
+        h = c = x.new_zeros(len(x), self.cell.hidden_size)
+        lengths = (x[:, :, 0] < 2).long().sum(1).clamp(min=1)
+        for t in range(x.shape[1]):
+            new_h, new_c = self.cell(x[:, t], (h, c))
+            is_there = (t < lengths).unsqueeze(1)
+            h, c = torch.where(is_there, new_h, h), torch.where(is_there, new_c, c)
+        return self.head(h)
+
+
 class HandWritten(nn.Module):
     """An LSTM of two linear layers and a chunk."""
 
@@ -48,13 +62,66 @@ class HandWritten(nn.Module):
         self.inputs, self.states = nn.Linear(size, 4 * hidden), nn.Linear(hidden, 4 * hidden)
         self.head, self.hidden = nn.Linear(hidden, CLASSES), hidden
 
+    def step(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """The states (B, H) after a step."""
+        i, f, g, o = (self.inputs(x) + self.states(h)).chunk(4, -1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(c), c
+
     def forward(self, x: Tensor) -> Tensor:
         """The scores (B, 5)."""
         h = c = x.new_zeros(len(x), self.hidden)
         for t in range(x.shape[1]):
-            i, f, g, o = (self.inputs(x[:, t]) + self.states(h)).chunk(4, -1)
-            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-            h = torch.sigmoid(o) * torch.tanh(c)
+            h, c = self.step(x[:, t], h, c)
+        return self.head(h)
+
+
+class WrittenInPlace(HandWritten):
+    """The same, with its states written into a tensor, whose mean is read."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The scores (B, 5)."""
+        h = c = x.new_zeros(len(x), self.hidden)
+        states = x.new_zeros(len(x), x.shape[1], self.hidden)
+        for t in range(x.shape[1]):
+            h, c = self.step(x[:, t], h, c)
+            states[:, t] = h
+        return self.head(states.mean(1))
+
+
+class LayerNormed(HandWritten):
+    """The same with three layer normalisations, whose gains start at 0.1, as is usual in recurrent networks."""
+
+    def __init__(self, size: int, hidden: int) -> None:
+        super().__init__(size, hidden)
+        self.norms = nn.ModuleList([nn.LayerNorm(4 * hidden), nn.LayerNorm(4 * hidden), nn.LayerNorm(hidden)])
+        for norm in self.norms.parameters():
+            nn.init.constant_(norm, 0.1)
+
+    def step(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """The states (B, H) after a step."""
+        i, f, g, o = (self.norms[0](self.inputs(x)) + self.norms[1](self.states(h))).chunk(4, -1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(self.norms[2](c)), c
+
+
+class HandWrittenGRU(nn.Module):
+    """A GRU of two linear layers and two chunks."""
+
+    def __init__(self, size: int, hidden: int) -> None:
+        super().__init__()
+        self.inputs, self.states = nn.Linear(size, 3 * hidden), nn.Linear(hidden, 3 * hidden)
+        self.head, self.hidden = nn.Linear(hidden, CLASSES), hidden
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The scores (B, 5)."""
+        h = x.new_zeros(len(x), self.hidden)
+        for t in range(x.shape[1]):
+            own_r, own_z, own_n = self.inputs(x[:, t]).chunk(3, -1)
+            old_r, old_z, old_n = self.states(h).chunk(3, -1)
+            z = torch.sigmoid(own_z + old_z)
+            n = torch.tanh(own_n + torch.sigmoid(own_r + old_r) * old_n)
+            h = (1 - z) * n + z * h
         return self.head(h)
 
 

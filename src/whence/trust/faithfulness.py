@@ -6,8 +6,8 @@ from time import perf_counter
 
 import numpy as np
 
+from whence.engine.refusal import first_line
 from whence.errors import InputError, WhenceError
-from whence.interpreter.record.refusal import first_line
 from whence.methods.method import Method
 from whence.trust.bounds import LONGEST, bounds
 from whence.trust.contestants import RANDOM, RUNS, Contestant, borrowed, chosen_rows, partners, random_relevance

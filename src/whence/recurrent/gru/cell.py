@@ -4,7 +4,6 @@ from torch import Tensor, nn
 
 from whence.recurrent.cell import Cell, Native, Panels, TritonKernels
 from whence.recurrent.gru import decomposition, factored, reference
-from whence.recurrent.gru.singles import Singles
 from whence.recurrent.gru.weights import GRUWeights, gru_weights
 
 
@@ -37,7 +36,6 @@ GRU = Cell(
     forward=reference.forward,
     relevance=reference.relevance,
     decomposition=decomposition.step,
-    singles=Singles,
     factored=factored.relevance,
     native=Native("gru/steps.c", tape=("WRITTEN", "CANDIDATE", "M", "GATED", "H"), pack=pack),
     triton=kernels,

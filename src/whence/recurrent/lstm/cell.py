@@ -6,7 +6,6 @@ from torch import Tensor, nn
 
 from whence.recurrent.cell import Cell, Native, Panels, Plain, TritonKernels
 from whence.recurrent.lstm import decomposition, factored, plain, reference
-from whence.recurrent.lstm.singles import Singles
 from whence.recurrent.lstm.weights import LSTMWeights, lstm_weights
 
 
@@ -34,7 +33,6 @@ LSTM = Cell(
     forward=reference.forward,
     relevance=reference.relevance,
     decomposition=decomposition.step,
-    singles=Singles,
     factored=factored.relevance,
     plain=Plain(plain.forward, plain.relevance),
     native=Native("lstm/steps.c", tape=("WRITTEN", "CANDIDATE", "C", "H"), pack=pack),

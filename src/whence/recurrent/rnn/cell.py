@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from whence.recurrent.cell import Cell, Native, Panels, TritonKernels
 from whence.recurrent.rnn import decomposition, reference
-from whence.recurrent.rnn.singles import Singles
 from whence.recurrent.rnn.weights import RNNWeights, rnn_weights
 
 
@@ -43,7 +42,6 @@ RNN_TANH = Cell(
     forward=partial(reference.forward, activation=torch.tanh),
     relevance=reference.relevance,
     decomposition=partial(decomposition.step, activation=torch.tanh),
-    singles=Singles,
     native=native("hyperbolic"),
     triton=kernels,
     has_products=False,

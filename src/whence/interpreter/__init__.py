@@ -1,1 +1,0 @@
-"""Any unmodified module: record what it computes, then hand relevance back through the record."""

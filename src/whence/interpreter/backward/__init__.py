@@ -1,1 +1,0 @@
-"""The backward pass: relevance goes from the score through the recorded steps to the inputs."""

@@ -1,1 +1,0 @@
-"""What is recorded: the calls a module makes, as steps between values."""
