@@ -13,8 +13,9 @@ class Held:
     """The parameters and buffers of a model, which keeps them alive."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.parameters = {id(parameter) for parameter in model.parameters()}
-        self._trained = {storage_of(parameter) for parameter in model.parameters()} - {0}
+        parameters = list(model.parameters())
+        self.parameters = set(map(id, parameters))
+        self._trained = set(map(storage_of, parameters)) - {0}
         self._buffers = {storage_of(buffer) for buffer in model.buffers()} - {0}
 
     def is_trained(self, tensor: object) -> bool:

@@ -23,11 +23,12 @@ class Layers:
     def __init__(self, model: nn.Module, *, kept: str | None = None) -> None:
         self.outputs: list[object] = []  # what the layer named `kept` returned, call by call, as `snapshot` notes it
         self.snapshot: Callable[[object], tuple[object, object]] | None = None
-        self._kept = next((module for name, module in named_layers(model) if kept is not None and name == kept), None)
-        self._names = {id(module): name for name, module in named_layers(model)}
+        known = list(named_layers(model))
+        self._kept = None if kept is None else next((module for name, module in known if name == kept), None)
+        self._names = {id(module): name for name, module in known}
         self.running: list[str] = [""]
         self._thread = threading.get_ident()
-        self._is_compiled = any(type(module).__name__ == "OptimizedModule" for _, module in named_layers(model))
+        self._is_compiled = any(type(module).__name__ == "OptimizedModule" for _, module in known)
 
     @contextmanager
     def watched(self) -> Generator[None]:

@@ -10,7 +10,6 @@ from weakref import ReferenceType
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.weak import WeakIdKeyDictionary
 
 Restore = Callable[[], None]
 # What nn.Module itself keeps, apart from the dictionaries below; the training mode is put back elsewhere.
@@ -19,8 +18,28 @@ DEPTH = 3  # of lists in dictionaries in attributes, and of the attributes of pl
 LARGE = 2**16  # elements
 PLAIN = frozenset([type(None), bool, int, float, str, nn.Parameter, ReferenceType])
 FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType)
-# Copies of what tensors hold, each with the count of writes at that time, so that most calls copy nothing.
-_COPIES = WeakIdKeyDictionary()
+
+
+class Copied:
+    """A tensor that a model keeps, a copy of what it holds, and the count of writes to it at that time."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor, self._copy, self._writes = tensor, tensor.detach().clone(), _writes(tensor)
+
+    def restore(self) -> None:
+        """Put the numbers back, if they were written to.
+
+        Batch norm and `.data` do not count as writes, so small tensors are compared; large ones are trusted.
+        """
+        tensor, writes = self.tensor, _writes(self.tensor)
+        is_small = tensor.numel() <= LARGE or writes is None
+        if writes == self._writes and not (is_small and not torch.equal(tensor.detach(), self._copy)):
+            return
+        with torch.inference_mode(tensor.is_inference()), torch.no_grad():
+            if tensor.grad_fn is not None and not tensor._is_view():
+                tensor.detach_()  # what was written into it had a graph
+            tensor.copy_(self._copy)
+        self._writes = _writes(tensor)
 
 
 class State:
@@ -31,7 +50,7 @@ class State:
         self._lists: list[tuple[list[object], list[object]]] = []
         self._restores: list[Restore] = []
         self._seen: set[int] = set()
-        self._tensors: list[tuple[Tensor, Tensor]] = []
+        self._tensors: list[Copied] = []
         for module in modules:
             held = module.__dict__
             self._dicts.append((held, held.copy(), OWN))
@@ -50,17 +69,12 @@ class State:
                 items.extend(copied)
         for restore in self._restores:
             restore()
-        for tensor, copied in self._tensors:
-            if _writes(tensor) != _writes_of(copied, tensor) or _differs(tensor, copied):
-                with torch.inference_mode(tensor.is_inference()), torch.no_grad():
-                    if tensor.grad_fn is not None and not tensor._is_view():
-                        tensor.detach_()  # what was written into it had a graph
-                    tensor.copy_(copied)
-                _COPIES[tensor] = _writes(tensor), copied
+        for copied in self._tensors:
+            copied.restore()
 
     def tensors(self) -> list[Tensor]:
         """The tensors that the model keeps, apart from its weights."""
-        return [tensor for tensor, _ in self._tensors]
+        return [copied.tensor for copied in self._tensors]
 
     def _keep(self, thing: object, depth: int) -> None:
         """Remember what a container holds, and how to put it back."""
@@ -105,33 +119,12 @@ class State:
         self._seen.add(id(tensor))
         if tensor.layout != torch.strided or tensor.is_meta or tensor.is_nested or isinstance(tensor, nn.Parameter):
             return
-        written, copied = _copy_of(tensor)
-        # batch norm and writes through .data do not count as writes
-        if copied is None or written is None or written != _writes(tensor) or not torch.equal(tensor.detach(), copied):
-            copied = tensor.detach().clone()
-            _COPIES[tensor] = _writes(tensor), copied
-        self._tensors.append((tensor, copied))
-
-
-def _differs(tensor: Tensor, copied: Tensor) -> bool:
-    """Whether a write that PyTorch does not count, such as one through .data, changed a tensor; large ones are trusted."""
-    return tensor.numel() <= LARGE and not torch.equal(tensor.detach(), copied)
-
-
-def _copy_of(tensor: Tensor) -> tuple[int | None, Tensor | None]:
-    """The copy that was made of a tensor, and the count of writes at that time."""
-    return cast(tuple[int | None, Tensor | None], _COPIES.get(tensor, (None, None)))
+        self._tensors.append(Copied(tensor))
 
 
 def _writes(tensor: Tensor) -> int | None:
     """PyTorch's count of the writes to a tensor; None for inference tensors, which have none."""
     return None if tensor.is_inference() else tensor._version
-
-
-def _writes_of(copied: Tensor, tensor: Tensor) -> object:
-    """The count of writes for which a copy was made; never equal to None."""
-    written, known = _copy_of(tensor)
-    return written if known is copied and written is not None else object()
 
 
 def _are_same(one: Collection[object], other: Collection[object]) -> bool:
