@@ -248,3 +248,27 @@ def test_a_long_loop_of_writes_is_explained() -> None:
     result = relevance(model, x, target=(1199, 0))
     assert_close(result.score, model.x(x[:, 1199])[:, 0].detach())
     assert not result.relevance[:, :1199].any()
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.5, 1.0])
+def test_biases_of_a_tensor_whose_parts_are_activated_one_by_one(delta: float) -> None:
+    def parts(z: Tensor) -> Tensor:
+        z[:, 0].tanh_()
+        z[:, 1].tanh_()
+        return z
+
+    def whole(z: Tensor) -> Tensor:
+        return torch.cat([z[:, :2].tanh(), z[:, 2:]], 1)
+
+    class Activated(nn.Module):
+        def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.change, self.inner, self.out = change, nn.Linear(4, 3), nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.out(self.change(self.inner(x)).sum(1))
+
+    x, method = torch.randn(3, 5, 4).double(), LRP(delta=delta)
+    one, other = (relevance(Activated(change).double(), x, target=0, method=method).check(1e-10) for change in (parts, whole))
+    assert_close(one.relevance, other.relevance, rtol=1e-10, atol=1e-12)

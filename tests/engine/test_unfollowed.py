@@ -145,3 +145,52 @@ def test_the_result_of_a_layer_that_gives_a_tuple_shows_its_shapes() -> None:
     found = relevance(Between(lambda y: y[:, -1]), torch.randn(3, 5, 4), target=1, at="lstm")
     assert "relevance (3, 5, 6), (1, 3, 6), (1, 3, 6)" in repr(found)
     assert "score" in repr(relevance(nn.Linear(4, 2), (torch.randn(3, 4),), target=1, method=GradientXInput()))
+
+
+class Averaged(torch.autograd.Function):
+    """The identity; its derivative is another, whose sum is the same."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return grads[0].mean(1, keepdim=True).expand_as(grads[0])
+
+
+class Reversed(torch.autograd.Function):
+    """The identity, as a view; its derivative has the other sign."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return -grads[0]
+
+
+@pytest.mark.parametrize("own", [Averaged, Reversed])
+@pytest.mark.parametrize("delta", [0.0, 1.0])
+def test_relevance_does_not_pass_the_derivative_of_a_function_of_the_users(own: Any, delta: float) -> None:
+    torch.manual_seed(0)
+    plain, x, method = Between(lambda y: y.sum(1)), torch.randn(3, 5, 4), LRP(delta=delta)
+    expected = relevance(plain, x, target=1, method=method)
+    for change in (lambda y: own.apply(y).sum(1), lambda y: own.apply(y.sum(1))):
+        model = Between(change)
+        model.load_state_dict(plain.state_dict())
+        found = relevance(model, x, target=1, method=method)
+        assert_close(found.relevance, expected.relevance)
+        assert found.choices == expected.choices
+
+
+def test_what_a_model_asks_of_the_graph_is_answered_as_in_a_plain_call() -> None:
+    def asking(y: Tensor) -> Tensor:
+        assert not y.requires_grad and y.grad_fn is None and y.is_leaf
+        return y.requires_grad_(y.requires_grad).sum(1)
+
+    model, x = Between(asking), torch.randn(3, 5, 4)
+    for layer in model.modules():
+        layer.register_full_backward_hook(lambda *_: None)
+    relevance(model, x, target=1).check()

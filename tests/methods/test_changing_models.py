@@ -657,3 +657,42 @@ def test_weights_that_are_written_to_after_their_use(writes: Callable[[Tensor], 
     model.writes = writes
     for _ in range(3):
         assert_close(whence.relevance(model, x, target=0).relevance, expected.relevance)
+
+
+def runs_alive() -> int:
+    gc.collect()
+    return sum(type(each).__name__ == "ModelRun" for each in gc.get_objects())
+
+
+class PartsActivated(Layered):
+    """Writes over parts of its states one by one, so that it runs again with copies."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        states = self.lstm(x)[0]
+        states[:, 0].tanh_()
+        states[:, 1].sigmoid_()
+        return self.head(states.sum(1))
+
+
+class WithoutGradients(Layered):
+    """Computes a part of its scores under no_grad."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            doubled = x * 2
+            last = self.lstm(doubled)[0][:, -1]
+        return self.head(last) + self.head(self.lstm(x)[0].mean(1))
+
+
+@pytest.mark.parametrize("name", [*ZOO, *PUBLISHED, "parts", "no_grad"])
+def test_nothing_of_a_run_is_left(name: str) -> None:
+    if name in ("parts", "no_grad"):
+        model, inputs = made(PartsActivated if name == "parts" else WithoutGradients), torch.randn(B, T, E).double()
+    else:
+        torch.manual_seed(1)
+        model = (ZOO.get(name) or PUBLISHED[name])(4, 4, 3).double().eval()
+        inputs = torch.randn(3, 5, 4, dtype=torch.float64)
+    before = runs_alive()
+    for target in (0, "all"):
+        whence.relevance(model, inputs, target=target, method=whence.LRP(delta=0.5), check=False)
+    assert runs_alive() == before

@@ -230,7 +230,7 @@ def put_mark(tensor: Tensor, mark: "Mark | Constant") -> None:
 def cut_by(name: str) -> str:
     """What cuts a call off PyTorch's graph in the model: "detach", "no_grad", or "" for nothing.
 
-    A user's own `autograd.Function` runs its forward pass without a graph too, but has a derivative.
+    A user's own `autograd.Function`, too, runs its forward pass without a graph ("function"), but has a derivative.
     """
     if name in ("detach", "data"):
         return "detach"
@@ -239,7 +239,7 @@ def cut_by(name: str) -> str:
     frame = sys._getframe()
     while frame is not None:
         if frame.f_code is OWN_FUNCTION:
-            return ""
+            return "function"
         frame = frame.f_back
     return "no_grad"
 

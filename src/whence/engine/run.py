@@ -148,11 +148,13 @@ class ModelRun(TorchFunctionMode):
         self._parameters = self._held.parameters
         self.token = object()
         self._seen: dict[int, tuple[Tensor, int]] = {}  # memory of constants that seen calls wrote to, and its version
+        self._function: Function = nn.Module.forward  # the last call; none yet
         self._spellings: dict[Function, tuple[Operation, bool]] = {}
         self._accepted: dict[int, Tensor] = {}
         self.has_buffers = False
         self._wires: dict[tuple[object, ...], Tensor] = {}
         self._clones: dict[int, tuple[Tensor, Tensor]] = {}
+        self.written: dict[int, Tensor] = {}  # memory of buffers
         self._captured: list[tuple[Tensor, int]] = []
         self._given: list[tuple[Tensor, Tensor]] = []
         self.bases: dict[int, tuple[Tensor, Tensor]] = {}  # memory behind results that PyTorch made as views, and these
@@ -182,13 +184,16 @@ class ModelRun(TorchFunctionMode):
     def attach(self, tensor: Tensor, mark: Mark) -> Mark:
         """Put a mark on a tensor, and remember to clear it: it may come to hold tensors that lead back to it."""
         put_mark(tensor, mark)
+        return self.remember(mark)
+
+    def remember(self, mark: Mark) -> Mark:
+        """Clear a mark at the end, because it comes to hold tensors that lead back to it."""
         self._marks.append(ref(mark))
         return mark
 
     def finish(self, mark: Mark, done: Tensor) -> Tensor:
         """Note the finished neuron that an open sum is."""
-        self._marks.append(ref(mark))
-        mark.done = done
+        self.remember(mark).done = done
         return done
 
     def accept(self, arguments: object) -> None:
@@ -215,6 +220,10 @@ class ModelRun(TorchFunctionMode):
         self._given.clear()
         self.bases.clear()
         self._clones.clear()
+        for memory in self.written.values():  # its graph leads to views of it, which were kept for the way back
+            if memory.grad_fn is not None and not memory._is_view():
+                memory.detach_()
+        self.written.clear()
         self._captured.clear()
         self._seen.clear()
         self.ledgers.clear()
@@ -289,7 +298,7 @@ class ModelRun(TorchFunctionMode):
                 mark = self.look(own)  # another name for an input, as `Variable(x)` makes it
                 if mark is not None:
                     with torch.enable_grad():
-                        mark.alias = own.view_as(own)
+                        self.remember(mark).alias = own.view_as(own)
                     put_mark(tensor, mark)
                 return mark
         if tensor.is_nested:
@@ -352,13 +361,10 @@ class ModelRun(TorchFunctionMode):
         if known is None:
             known = self._spellings[func] = self._table.spelling(func)
         operation, writes = known
+        if operation.reads != "numbers" and getattr(func, "__name__", "") == "__get__":
+            is_live = operation.name in PLAIN_FACTS and type(args[0].__dict__.get(KEY)) is Mark
+            return PLAIN_FACTS[operation.name] if is_live else func(*args)
         if operation.reads == "form":
-            if (
-                operation.name in PLAIN_FACTS
-                and getattr(func, "__name__", "") == "__get__"
-                and type(args[0].__dict__.get(KEY)) is Mark
-            ):
-                return PLAIN_FACTS[operation.name]
             return func(*args, **(kwargs or {}))
         kwargs = kwargs or {}
         self._function = func
@@ -427,8 +433,8 @@ class ModelRun(TorchFunctionMode):
             first = len(self.calls)
             with torch.inference_mode(False), torch.enable_grad():
                 result = self._ruled(operation, writes, func, args, kwargs, tensors, marks)
-                result = self._protected(result) if cut == "no_grad" else result
-            for call in self.calls[first:]:
+                result = self._protected(result) if cut != "detach" else result
+            for call in self.calls[first:] if cut != "function" else ():
                 call.cut, self.notable = cut, True
             return result
         return self._ruled(operation, writes, func, args, kwargs, tensors, marks)
@@ -586,7 +592,7 @@ class ModelRun(TorchFunctionMode):
         for tensor in floats_of(result):
             mark = self.look(tensor)
             if mark is not None and mark.is_live and mark.alias is None and tensor.requires_grad:
-                mark.alias = tensor.view_as(tensor)
+                self.remember(mark).alias = tensor.view_as(tensor)
         return result
 
     # -- what rules use
@@ -673,7 +679,8 @@ class ModelRun(TorchFunctionMode):
         if self.is_safe:
             ctx.copies = [None if t is None else t.detach() if 0 in t.stride() else t.detach().clone() for t in tensors]
         else:
-            ctx.save_for_backward(*tensors)
+            # without their graph, to which a view of memory that is written to leads back; writes are counted all the same
+            ctx.save_for_backward(*[t.detach() if t is not None and t.requires_grad else t for t in tensors])
 
     def kept(self, ctx: Any) -> Sequence[Any]:
         """What was kept; raises if the model wrote over it."""
@@ -728,6 +735,8 @@ class ModelRun(TorchFunctionMode):
     def ended(self, tensor: Tensor, mark: Mark, y: Tensor) -> Tensor:
         """The neuron y that an open sum is, or its activation."""
         z, own = self.at(tensor, mark), cast(OpenSum, mark.sum)
+        if mark.is_buffer and own.bias is not None:  # it may be written to again
+            own = replace(own, bias=own.bias.clone())
         if own.sides is not None:
             return cast(Tensor, neurons.EndedSides.apply(*own.sides, own.wire, z.detach(), [y], own, mark.node, self))
         return cast(Tensor, neurons.Ended.apply(z, own.wire, [y], own, mark.node, self))
@@ -863,7 +872,10 @@ class ModelRun(TorchFunctionMode):
         if tensor.is_complex():
             call.is_complex = True
         call.outputs += (node,)
-        put_mark(tensor, Mark(self.token, node, tensor._version, sum, fixed))
+        mark = Mark(self.token, node, tensor._version, sum, fixed)
+        put_mark(tensor, mark)
+        if sum is not None:
+            self._marks.append(ref(mark))
         base = tensor._base
         if base is not None and KEY not in base.__dict__:
             self.bases.setdefault(id(base), (base, tensor))

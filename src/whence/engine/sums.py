@@ -237,8 +237,10 @@ class Totals:
             for side, part in zip(cast(Sides, self.sum.sides), parts, strict=True):
                 run.tap(side, lambda q, part=part, kind=kind: self._absorb_side(q, part, kind, node))
         shape = tuple(z.shape)
+        wire = self.sum.wire
+        del self.sum  # it leads back to the hooks that hold this
         if self.dead:
-            run.tap(self.sum.wire, lambda s: self._absorb_shares(s, node, shape))
+            run.tap(wire, lambda s: self._absorb_shares(s, node, shape))
         if self.fixed:
             return
         if (self.constants and (rules.delta != 1 or self.is_complex)) or self.dead:

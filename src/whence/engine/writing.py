@@ -251,6 +251,10 @@ def _put(
     if owner is not None:
         _own(run, base, whole, owner)
     call.outputs += (whole.node,)
+    own = whole.sum
+    for memory in (base, whole.twin, *((own.wire, *(own.sides or ())) if own is not None else ())):
+        if memory is not None:
+            run.written[id(memory)] = memory
     before_it = whole.before
     whole.version, whole.done, whole.alias, whole.before = base._version, None, None, None
     if before_it is not None or (mark is not None and mark.before is not None):
@@ -286,6 +290,7 @@ def _buffer(run: "ModelRun", base: Tensor, call: ModelCall) -> Mark:
         base.copy_(neurons.Absorbed.apply(run.anchor, [content], None, node, run))
         mark = run.attach(base, Mark(run.token, node, base._version))
         mark.ownerless.append((node, _whole))
+    run.remember(mark)
     if mark.late is not None:
         run.finished(base, mark)
     if not mark.is_buffer:

@@ -70,6 +70,8 @@ class DifferentiableRecurrence(Followed):
     def made(self, func: Function, args: tuple[Any, ...], kwargs: Kwargs) -> object:
         """Make a call; those of recurrent layers are changed as described above."""
         cut = cut_by(TABLE.name_of(func))
+        if cut == "function":
+            return self._made(func, args, kwargs)
         if cut and self.goes_through:
             with self.context():
                 return args[0].view(args[0].shape) if cut == "detach" else self._made(func, args, kwargs)
