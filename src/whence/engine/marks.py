@@ -54,6 +54,14 @@ class OpenSum:
     bias_sides: Sides | None = None  # of a sum with sides: its biases, each on the side of its sign
     is_laid_out: bool = False  # of a buffer: wire and biases lie in memory of their own, like the buffer
 
+    def each(self, made: Callable[[Tensor], Tensor]) -> "OpenSum":
+        """The sum after a call that does the same with all of its parts: wire, biases and sides."""
+        wire, bias = (None if part is None else made(part) for part in (self.wire, self.bias))
+        sides, biases = (
+            None if pair is None else Sides(made(pair.up), made(pair.down)) for pair in (self.sides, self.bias_sides)
+        )
+        return OpenSum(self.call, wire, self.count, bias, sides, biases)
+
 
 @dataclass(eq=False, slots=True)
 class Node:

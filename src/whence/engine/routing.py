@@ -239,12 +239,7 @@ class Routing(Rule):
             y = neurons.Passed.apply(run.finished(source, own_mark), [y])
         else:
             z, own = run.opened(source, own_mark)
-            parts = [None if each is None else each.to(y.device, y.dtype) for each in (own.wire, own.bias)]
-            sides, biases = (
-                None if each is None else Sides(*(side.to(y.device, y.dtype) for side in each))
-                for each in (own.sides, own.bias_sides)
-            )
-            y, own = neurons.Passed.apply(z, [y]), OpenSum(own.call, parts[0], own.count, parts[1], sides, biases)
+            y, own = neurons.Passed.apply(z, [y]), own.each(lambda part, to=y: part.to(to.device, to.dtype))
         found = self._noted(run, call, moved, args, kwargs, y, [own], [])
         cast_mark = cast(Mark, run.look(y))
         cast_mark.uncast = source, own_mark

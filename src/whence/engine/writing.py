@@ -341,12 +341,8 @@ def _lay_out(run: "ModelRun", base: Tensor, mark: Mark) -> None:
         return like.copy_(memory)
 
     if base.is_complex():  # a wire for its parts
-        wire = torch.zeros_like(base.detach()) if run.shares else None
-    else:
-        wire = None if own.wire is None else laid(own.wire)
-    bias = None if own.bias is None else laid(own.bias)
-    sides, biases = (None if each is None else Sides(laid(each.up), laid(each.down)) for each in (own.sides, own.bias_sides))
-    mark.sum = OpenSum(own.call, wire, None, bias, sides, biases, is_laid_out=True)
+        own = replace(own, wire=torch.zeros_like(base.detach()) if run.shares else None)
+    mark.sum = replace(own.each(laid), count=None, is_laid_out=True)
     if mark.done is not None and mark.twin is None:
         mark.twin = mark.done.clone()
 
@@ -465,13 +461,9 @@ def part_of(run: "ModelRun", tensor: Tensor, base: Tensor, whole: Mark) -> Mark:
         )  # fmt: skip
         mark = Mark(run.token, node, tensor._version, alias=part(base))
         if own is not None:
-            wire, bias = (None if each is None else part(each).clone() for each in (own.wire, own.bias))
+            mark.sum = replace(own.each(lambda memory: part(memory).clone()), count=None)
             if tensor.is_complex() and run.shares:
-                wire = run.full(tensor, 0.0).real
-            sides, biases = (
-                None if each is None else Sides(*(part(side).clone() for side in each)) for each in (own.sides, own.bias_sides)
-            )
-            mark.sum = OpenSum(own.call, wire, None, bias, sides, biases)
+                mark.sum.wire = run.full(tensor, 0.0).real
             mark.twin = None if whole.twin is None else part(whole.twin)
         if run.observer is not None:
             run.observer.moved(run, node, (before, base), part)
