@@ -18,6 +18,7 @@ from torch.testing import assert_close
 
 from tests.test_no_trace import assert_same, state_of
 from whence import LRP, GradientXInput, relevance
+from whence.engine.held import ModelParts
 from whence.methods import predicting
 
 COUNT = int(os.environ.get("WHENCE_INTERRUPTS", "300"))
@@ -106,7 +107,7 @@ def test_an_interrupt_inside_a_vmap_leaves_it() -> None:
     model = nn.Linear(1, 1)
     torch._C._vmapmode_increment_nesting()
     torch._C._vmapmode_increment_nesting()
-    with pytest.raises(KeyboardInterrupt), predicting.predicting(model):
+    with pytest.raises(KeyboardInterrupt), predicting.predicting(ModelParts(model)):
         raise KeyboardInterrupt
     assert torch.rand(2).shape == (2,)  # refused inside a vmap
     assert min(torch._C._vmapmode_increment_nesting(), torch._C._vmapmode_decrement_nesting()) == 0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from whence.engine.layers import named_layers
+from whence.engine.held import ModelParts, named_layers
 from whence.errors import InputError, ModelError
 from whence.methods.forward import Forward
 from whence.methods.inputs import read
@@ -123,7 +123,7 @@ def finished(pipeline: Pipeline, forward: Forward) -> Forward:
         return forward
     module = pipeline.module
     try:
-        with predicting(module), torch.enable_grad():
+        with predicting(ModelParts(module)), torch.enable_grad():
             output = forward.run(lambda _, tensor: tensor.clone().requires_grad_()).output
     except Exception:  # a text that the module cannot read; it is reported where it is explained
         return forward

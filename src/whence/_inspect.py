@@ -13,7 +13,7 @@ from whence._batches import batches, cut
 from whence._relevance import require_initialised, required_module, unwrapped
 from whence.engine.back import way_back
 from whence.engine.head import NO_HEAD, Head, head_of
-from whence.engine.layers import named_layers
+from whence.engine.held import named_layers
 from whence.engine.marks import ModelCall, Node
 from whence.engine.refusal import name_of
 from whence.engine.samples import Samples
@@ -84,11 +84,11 @@ def inspected(forward: Forward, method: LRP, *, name: str) -> Inspection:
     empty = Inspection(name, _sizes(forward.inputs), {"name": method.name, **method.settings()}, ())
     try:
         forward = unwrapped(forward)
-        require_initialised(forward.model)
-        require_finite_weights(forward.model)
+        require_initialised(forward.parts)
+        require_finite_weights(forward.parts)
     except (InputError, WeightsError) as error:  # it is the model that is refused here
         return replace(empty, parts=(_whole(forward.model, str(error)),))
-    with predicting(forward.model) as state, following(forward, None, method.rules, state) as found:
+    with predicting(forward.parts) as state, following(forward, None, method.rules, state) as found:
         try:
             ran = found.ran(is_survey=True, is_safe=True)
         except NoRuleError as error:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from whence.engine.layers import named_layers
+from whence.engine.held import ModelParts
 from whence.engine.refusal import first_line
 from whence.errors import ConservationError, InputError, TargetError
 from whence.methods.forward import Forward, require_finite
@@ -78,14 +78,14 @@ def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequen
     """Check model and inputs, then let the method answer the question; `relevance` and `explain` both call this."""
     require_outside_of_func()
     forward = unwrapped(forward)
-    require_initialised(forward.model)
+    require_initialised(forward.parts)
     if (question.at is not None or question.memory) and lengths is not None:
         raise InputError(INSIDE)
-    require_finite_weights(forward.model)
+    require_finite_weights(forward.parts)
     try:
         result = _answered(forward, question, method, lengths)
     except (InputError, TargetError):
-        require_finite_weights(forward.model, is_thorough=True)  # weights that are not finite are reported first
+        require_finite_weights(forward.parts, is_thorough=True)  # weights that are not finite are reported first
         raise
     if not question.check or question.direction is not None or result.explained is None or result.is_balanced():
         return result
@@ -132,8 +132,9 @@ def unwrapped(forward: Forward) -> Forward:
     return forward if type(model).__name__ != "OptimizedModule" else replace(forward, model=cast(nn.Module, model._orig_mod))
 
 
-def require_initialised(model: nn.Module) -> None:
+def require_initialised(parts: ModelParts) -> None:
     """Refuse a model whose weights get their shape from the first input, before it has seen one."""
-    for name, module in named_layers(model):
-        if any(each is not None and is_lazy(each) for each in module._parameters.values()):
-            raise InputError(f"{name or 'the model'!r} has not seen any input yet; run the model once")
+    for name, each in parts.parameters:
+        if is_lazy(each):
+            layer = name.rpartition(".")[0] or "the model"
+            raise InputError(f"{layer!r} has not seen any input yet; run the model once")

@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from whence._relevance import ask
 from whence.data.frames import columns_of, order_of
+from whence.engine.held import ModelParts
 from whence.engine.refusal import first_line
 from whence.errors import InputError, ModelError, TargetError, WhenceError
 from whence.methods.forward import Forward
 from whence.methods.inputs import read
-from whence.methods.method import Method, Question, is_time_first
+from whence.methods.method import Method, Question
 from whence.methods.registry import method_of
 from whence.methods.target import describe
 from whence.models.bundled import load
@@ -286,7 +287,7 @@ def _require_memory(model: SeriesModel, forward: Forward) -> None:
     The steps before it are all changed: the first alone may be forgotten in a long series.
     """
     (x,) = forward.inputs.tensors
-    if x.shape[1] == 1 or not is_time_first(model.module):
+    if x.shape[1] == 1 or not ModelParts(model.module).is_time_first:
         return
     other = x.clone()
     other[:, :-1] += 1

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from whence._relevance import relevance
 from whence.captum.arguments import is_zero, picked, sorted_out
 from whence.captum.functions import module_of
-from whence.engine.layers import named_layers
+from whence.engine.held import named_layers
 from whence.errors import InputError
 from whence.methods import lrp
 from whence.result import Result

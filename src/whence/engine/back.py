@@ -40,8 +40,13 @@ def way_back(run: ModelRun, start: Start) -> Arrived:
     names = dict.fromkeys(name for each in closed for name in each)
     count = run.samples.count
     zero = leaves[0].new_zeros(count)
-    absorbed = {name: torch.stack([each.get(name, zero) for each in closed]) for name in names}
+    absorbed = {name: rows_of([each.get(name, zero) for each in closed]) for name in names}
     return Arrived([known.whole(leaf) for leaf in leaves], absorbed)
+
+
+def rows_of(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors of one shape as the rows of one; a single one is not copied."""
+    return tensors[0][None] if len(tensors) == 1 else torch.stack(list(tensors))
 
 
 def _grad(total: Tensor, wanted: Sequence[Tensor], *, retain_graph: bool) -> Sequence[Tensor | None]:

@@ -2,28 +2,25 @@
 
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from typing import cast
 
 from torch import nn
 from torch.nn.modules import module as hooking
 
+from whence.engine.held import ModelParts
+
 Hooks = dict[int, object]
-
-
-def named_layers(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
-    """A model's layers, itself included, by their dotted names."""
-    return cast(Iterable[tuple[str, nn.Module]], model.named_modules())  # PyTorch gives it no type
 
 
 class Layers:
     """A stack of the running layers' names: the last of `running` is the innermost one, "" the model itself."""
 
-    def __init__(self, model: nn.Module, *, kept: str | None = None) -> None:
+    def __init__(self, parts: ModelParts, *, kept: str | None = None) -> None:
         self.outputs: list[object] = []  # what the layer named `kept` returned, call by call, as `snapshot` notes it
         self.snapshot: Callable[[object], tuple[object, object]] | None = None
-        known = list(named_layers(model))
+        known = parts.layers
         self._kept = None if kept is None else next((module for name, module in known if name == kept), None)
         self._names = {id(module): name for name, module in known}
         self.running: list[str] = [""]

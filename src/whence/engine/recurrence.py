@@ -122,11 +122,13 @@ class FollowedLayers:
         """From the relevance (K, *shape) of the outputs to that of the input and of the initial states."""
         run, read = self.run, self.read
         targets = next(len(r) for r in relevance if r is not None)
-        filled = [x.new_zeros(targets, *shape) if r is None else r for r, shape in zip(relevance, self.shapes, strict=True)]
+        shapes = zip(relevance, self.shapes, strict=True)
         if read.is_cell:
-            r_x, r_states = None, [each.unsqueeze(1) for each in filled]
+            r_x: Tensor | None = None
+            r_states = [_filled(r, shape, x, targets).unsqueeze(1) for r, shape in shapes]
         else:
-            r_x, r_states = None if relevance[0] is None else read.to_steps(filled[0]), filled[1:]
+            r_x = None if relevance[0] is None else read.to_steps(relevance[0])
+            r_states = [_filled(r, shape, x, targets) for r, shape in [*shapes][1:]]
         initial, r_initial = self._initial(states), list[Sequence[Tensor]]()
         node, shape = self.call.outputs[-1], self.shapes[-1]
         columns = run.samples.columns(node.owner, shape, x.device)
@@ -275,6 +277,11 @@ class Recurrence(Rule):
             return [samples.told(found.expand(shape)) for shape in shapes]
         over_time = read.from_steps(found.expand(len(read.to_steps(x)), *found.shape))
         return [samples.told(over_time.expand(shapes[0])), *(samples.told(found.expand(shape)) for shape in shapes[1:])]
+
+
+def _filled(r: Tensor | None, shape: torch.Size, x: Tensor, targets: int) -> Tensor:
+    """What came back to an output, (K, *shape), zeros if nothing did."""
+    return x.new_zeros(targets, *shape) if r is None else r
 
 
 def _rest(read: RecurrentCall) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from torch._C._functorch import maybe_current_level
 from torch.overrides import TorchFunctionMode, _pop_mode_temporarily
 
 from whence.engine import neurons, writing
-from whence.engine.held import Held
+from whence.engine.held import ModelParts
 from whence.engine.ids import Ids
 from whence.engine.layers import Layers
 from whence.engine.ledger import Ledger
@@ -102,7 +102,7 @@ class ModelRun(TorchFunctionMode):
     def __init__(
         self,
         inputs: Sequence[Tensor],
-        model: nn.Module,
+        parts: ModelParts,
         layers: Layers,
         table: Table,
         rules: Rules,
@@ -144,12 +144,11 @@ class ModelRun(TorchFunctionMode):
         self._marks: list[ref[Mark]] = []
         self.starts: list[Node | None] = [None] * len(inputs)  # the marks of the explained inputs
         self.anchor = torch.zeros((), requires_grad=True)  # where what constants get ends
-        self._layers, self._table, self._held = layers, table, Held(model)
-        self._parameters = self._held.parameters
+        self._layers, self._table, self._held = layers, table, parts
+        self._parameters = parts.own
         self.token = object()
         self._seen: dict[int, tuple[Tensor, int]] = {}  # memory of constants that seen calls wrote to, and its version
         self._function: Function = nn.Module.forward  # the last call; none yet
-        self._spellings: dict[Function, tuple[Operation, bool]] = {}
         self._accepted: dict[int, Tensor] = {}
         self.has_buffers = False
         self._wires: dict[tuple[object, ...], Tensor] = {}
@@ -167,12 +166,17 @@ class ModelRun(TorchFunctionMode):
     # -- the explained inputs
 
     def start(self, number: int, vectors: Tensor) -> Tensor:
-        """Put an explained input, or the vectors that were looked up for its ids, on the graph; a copy for every look-up."""
+        """Put an explained input, or the vectors that were looked up for its ids, on the graph.
+
+        Inputs become part of the graph, so nobody else may have them; of vectors, every look-up gets a copy. The leaf holds
+        numbers only for an observer.
+        """
         with torch.inference_mode(False), torch.enable_grad():
             leaf = self.leaves[number]
             if leaf is None:
-                leaf = self.leaves[number] = vectors.detach().clone().requires_grad_()
-            own: Tensor = neurons.Passed.apply(leaf, [vectors.detach().clone()])
+                leaf = vectors.new_zeros(()).expand(vectors.shape) if self.observer is None else vectors.detach().clone()
+                self.leaves[number] = leaf.requires_grad_()
+            own: Tensor = neurons.Passed.apply(leaf, [vectors if self.ids is None else vectors.detach().clone()])
         start = self.starts[number]
         if start is None:
             known = None if self.ids is None else self.ids.owners[number]
@@ -291,7 +295,7 @@ class ModelRun(TorchFunctionMode):
             raise NoRule(f"a {type(tensor).__name__} changes what torch functions do")
         if self.has_buffers and tensor._base is not None and (part := self._part_of_buffer(tensor)) is not None:
             return part
-        if id(tensor) in self._held.parameters or id(tensor) in self._accepted or self._held.holds(tensor):
+        if id(tensor) in self._parameters or id(tensor) in self._accepted or self._held.holds(tensor):
             return None
         for given, own in self._given:
             if tensor.data_ptr() == given.data_ptr() and tensor.shape == given.shape and tensor.stride() == given.stride():
@@ -338,7 +342,7 @@ class ModelRun(TorchFunctionMode):
 
     def is_parameter(self, tensor: Tensor) -> bool:
         """Whether a tensor is a parameter of the model itself, in ordinary memory."""
-        return id(tensor) in self._held.parameters and tensor.layout == torch.strided and not tensor.is_inference()
+        return id(tensor) in self._parameters and tensor.layout == torch.strided and not tensor.is_inference()
 
     def is_finite(self, constant: Tensor) -> bool:
         """Whether a constant is known to hold no infinities."""
@@ -357,10 +361,7 @@ class ModelRun(TorchFunctionMode):
     # -- calls
 
     def __torch_function__(self, func: Function, types: object, args: Args = (), kwargs: Kwargs | None = None) -> object:
-        known = self._spellings.get(func)
-        if known is None:
-            known = self._spellings[func] = self._table.spelling(func)
-        operation, writes = known
+        operation, writes = self._table.spelling(func)
         if operation.reads != "numbers" and getattr(func, "__name__", "") == "__get__":
             is_live = operation.name in PLAIN_FACTS and type(args[0].__dict__.get(KEY)) is Mark
             return PLAIN_FACTS[operation.name] if is_live else func(*args)
@@ -543,7 +544,7 @@ class ModelRun(TorchFunctionMode):
             and all([arg - arg == 0 for arg in args if isinstance(arg, (int, float))])
         )
         for tensor in (result,) if isinstance(result, Tensor) else tensors_of(result):
-            if id(tensor) not in self._held.parameters and type(tensor.__dict__.get(KEY)) is not Mark:
+            if id(tensor) not in self._parameters and type(tensor.__dict__.get(KEY)) is not Mark:
                 put_mark(tensor, Constant(self.token, version_of(tensor), is_held, is_finite))
         return result
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.jit import _state
 
-from whence.engine.layers import named_layers
+from whence.engine.held import ModelParts
 from whence.errors import NoRuleError
 
 WAY_OUT = (
@@ -15,9 +15,9 @@ WAY_OUT = (
 )
 
 
-def require_python(model: nn.Module) -> None:
+def require_python(parts: ModelParts) -> None:
     """Refuse a model that is scripted, or calls a scripted function, and say what to do."""
-    for name, module in named_layers(model):
+    for name, module in parts.layers:
         if isinstance(module, torch.jit.ScriptModule) and _state._enabled:
             raise NoRuleError(f"{name or 'the model'!r} is a scripted module, whose calls cannot be followed; {WAY_OUT}")
         scripted = scripted_function(module)

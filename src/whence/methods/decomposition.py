@@ -52,9 +52,9 @@ Wanted = Callable[[Picked, Sequence[Tensor | None]], Phrases]  # the second: kno
 
 def decomposition(forward: Forward, target: Target, phrases: Wanted, *, check: bool = True) -> Decomposition:
     """What each phrase gives to the explained scores, by one run that picks these, and one for as many phrases as fit."""
-    require_python(forward.model)
+    require_python(forward.parts)
     require_finite(forward.inputs.tensors)
-    with predicting(forward.model) as state, following(forward, target, Rules(epsilon=0.0), state) as found:
+    with predicting(forward.parts) as state, following(forward, target, Rules(epsilon=0.0), state) as found:
         found.path, sizes, settings = leading_to, Sizes(), dict[str, Any]()
         try:
             picked = found.picked(_require_rules, observer=sizes)

@@ -17,9 +17,8 @@ from whence.engine.starts import Start, path_of, reaches, start_of
 from whence.engine.table import TABLE
 from whence.equations import Rules
 from whence.errors import NoRuleError, TargetError
-from whence.methods.forward import Forward
+from whence.methods.forward import Forward, require_finite
 from whence.methods.gradient import DifferentiableRecurrence
-from whence.methods.method import is_time_first
 from whence.methods.probe import Randomness, repeated, require_whole
 from whence.methods.state import State
 from whence.methods.target import (
@@ -84,15 +83,19 @@ class Following:
             return self._ran(move, settings, former)
 
     def _ran(self, move: Callable[[Tensor], Tensor] | None, settings: dict[str, Any], former: Sequence[Tensor] | None) -> Ran:
-        forward, layers = self.forward, Layers(self.forward.model, kept=self.at)
+        forward, layers = self.forward, Layers(self.forward.parts, kept=self.at)
         tensors = forward.inputs.copies()
-        run = ModelRun(tensors, forward.model, layers, TABLE, self.rules, self.samples, **settings)
+        run = ModelRun(tensors, forward.parts, layers, TABLE, self.rules, self.samples, **settings)
         self.runs.append(run)
         run.former = former
         run.is_many, run.by_step = self.is_many, self.by_step
 
         def start(number: int, tensor: Tensor) -> Tensor:
-            return run.start(number, tensor if move is None else move(tensor))
+            if move is not None:
+                return run.start(number, move(tensor))
+            if run.ids is not None:  # other inputs were looked at before
+                require_finite([tensor])
+            return run.start(number, tensor)
 
         run.accept((forward.args, dict(forward.kwargs), self.state.tensors(), _closed_over(forward.caller)))
         layers.snapshot = run.snapshot
@@ -129,7 +132,7 @@ class Following:
         tried: list[Samples] = [self.samples]
         leaves = [cast(Tensor, leaf).detach() for leaf in ran.run.leaves]
         picks = None if callable(self.target) else self.target
-        axes = batch_axes(scores, picks, inputs=leaves, time_first=is_time_first(self.forward.model))
+        axes = batch_axes(scores, picks, inputs=leaves, time_first=self.forward.parts.is_time_first)
         wrong: TargetError | None = None
         for axis in likeliest_first(axes, scores):
             found = self._along(ran, scores, mark, axis, picks, accept)
@@ -228,7 +231,7 @@ def scores_of(output: Tensor, start: Start) -> Tensor:
 def first_guess(forward: Forward) -> Samples:
     """Samples lie along the first axis of every input, or along the second where recurrent layers read time first."""
     known, tensors = forward.inputs.owners, forward.inputs.tensors
-    time_first = is_time_first(forward.model)
+    time_first = forward.parts.is_time_first
     dims = [each.dim() + (not each.is_floating_point()) for each in tensors]
     likely = [int(time_first and dim > 2) for dim in dims]
     given = next((rows for rows in known if rows is not None), None)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import TracebackType
 from typing import Any, NamedTuple, cast
 
@@ -13,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from whence.engine.held import ModelParts, named_layers
 from whence.engine.ids import Ids, is_same_table
-from whence.engine.layers import named_layers
 from whence.engine.marks import Args, Function, Kwargs
 from whence.engine.table import TABLE
 from whence.errors import InputError, WhenceError
@@ -79,6 +80,11 @@ class Forward:
     deleted: Tensor | None = None  # of the shape of the token ids, True where a token's vector is set to zero
     finish: Callable[[Any], Any] | None = None  # what is made of the model's output
 
+    @cached_property
+    def parts(self) -> ModelParts:
+        """The model's layers, parameters and buffers."""
+        return ModelParts(self.model)
+
     def run(self, leaf: Callable[[int, Tensor], Tensor], mode: Followed | None = None) -> Run:
         """Run the model once. `leaf` gets every explained tensor with its number, and returns what the model continues with.
 
@@ -99,7 +105,7 @@ class Forward:
 
     def predict(self, tensors: Sequence[Tensor] | None = None) -> Run:
         """Run the model in evaluation mode, with these tensors in place of the explained ones if they are given."""
-        with predicting(self.model), torch.no_grad():
+        with predicting(self.parts), torch.no_grad():
             return self.run(lambda number, tensor: (tensor if tensors is None else tensors[number]).clone())
 
     def doubled(self) -> "Forward":

@@ -17,7 +17,7 @@ from whence.engine.samples import owners_by_derivative
 from whence.engine.table import TABLE
 from whence.errors import InputError, TargetError
 from whence.methods.forward import Followed, Forward, require_finite
-from whence.methods.method import Method, Question, is_time_first
+from whence.methods.method import Method, Question
 from whence.methods.predicting import predicting
 from whence.methods.target import (
     INDEPENDENT,
@@ -132,7 +132,7 @@ def gradients(forward: Forward, question: Question) -> Gradients:
     """The derivative of the explained scores with respect to every explained tensor."""
     target = question.target
 
-    layers = Layers(forward.model)
+    layers = Layers(forward.parts)
     mode = DifferentiableRecurrence(question.direction, layers=layers)
 
     def leaf(number: int, tensor: Tensor) -> Tensor:
@@ -140,7 +140,7 @@ def gradients(forward: Forward, question: Question) -> Gradients:
             mode.leaves.append(tensor.requires_grad_())
             return tensor.clone()  # a model may write into its input
 
-    with predicting(forward.model), torch.enable_grad():
+    with predicting(forward.parts), torch.enable_grad():
         with layers.watched():
             output, tensors, owners = forward.run(leaf, mode)
         require_finite(tensors)
@@ -149,7 +149,7 @@ def gradients(forward: Forward, question: Question) -> Gradients:
                 output = target(output)
         scores = require_scores(output, target, inputs=tensors)
         picks = None if callable(target) else target
-        axes = batch_axes(scores, picks, inputs=tensors, time_first=is_time_first(forward.model))
+        axes = batch_axes(scores, picks, inputs=tensors, time_first=forward.parts.is_time_first)
         axis = _batch_axis(scores, axes, tensors, owners)
         selection = select(scores, picks, batch_axis=axis, before=logarithms(scores) if is_against_rest(picks) else None)
         rows = [derivative((mask * scores).sum(), tensors, mode.choices) for mask in selection.mask]

@@ -12,7 +12,7 @@ from torch import Tensor
 from whence.errors import InputError, NoRuleError, TargetError
 from whence.methods.following import input_axis
 from whence.methods.forward import Forward, require_finite
-from whence.methods.method import Method, Question, is_time_first
+from whence.methods.method import Method, Question
 from whence.methods.predicting import predicting
 from whence.methods.target import Contrast, Index, Target, is_mixed
 from whence.result import Result
@@ -74,14 +74,14 @@ def _padding(forward: Forward, tensor: Tensor, lengths: object) -> Padding:
     sizes = [int(n) for n in cast(list[int], given)]
     if tensor.dim() < 2:
         raise InputError(f"inputs of shape {tuple(tensor.shape)} are no padded batch; lengths= needs (samples, steps, ...)")
-    axes = [axis for axis in ((1, 0) if is_time_first(forward.model) else (0, 1)) if tensor.shape[axis] == len(sizes)]
+    axes = [axis for axis in ((1, 0) if forward.parts.is_time_first else (0, 1)) if tensor.shape[axis] == len(sizes)]
     if not axes:
         raise InputError(f"lengths has {len(sizes)} entries for inputs of shape {tuple(tensor.shape)}; give one per sample")
     axis = axes[0]
     if len(axes) == 2 and len(sizes) > 1 and tensor.is_floating_point():
         # as many steps as samples: follow the samples to find their axis
         try:
-            with predicting(forward.model) as state:
+            with predicting(forward.parts) as state:
                 found = input_axis(forward, len(sizes), state)
             axis = found if found in axes else axis
         except NoRuleError:

@@ -10,9 +10,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from whence.engine.back import way_back
+from whence.engine.back import rows_of, way_back
 from whence.engine.head import head_of
-from whence.engine.layers import named_layers
+from whence.engine.held import named_layers
 from whence.engine.marks import Owner
 from whence.engine.rule import OverwrittenError
 from whence.engine.run import ModelRun, Watch
@@ -21,7 +21,7 @@ from whence.engine.starts import Start, choices_of, path_of, require_no_ends, re
 from whence.equations import HeadRule, Product, Rules, Stabiliser
 from whence.errors import InputError
 from whence.methods.following import Following, Picked, following, scores_of
-from whence.methods.forward import Forward, require_finite
+from whence.methods.forward import Forward
 from whence.methods.method import Method, Question
 from whence.methods.predicting import predicting
 from whence.methods.probe import require_whole
@@ -61,7 +61,7 @@ def _is_close(margin: float | None, dtype: torch.dtype) -> bool:
 
 def _totals(run: ModelRun, amounts: Tensor, owner: Owner) -> Tensor:
     """Sum amounts (K, *shape) over each sample: (K, B)."""
-    return torch.stack([run.samples.totals(own, owner, tuple(own.shape), "") for own in amounts])
+    return rows_of([run.samples.totals(own, owner, tuple(own.shape), "") for own in amounts])
 
 
 def _require_output(at: str, middle: Sequence[object]) -> None:
@@ -137,13 +137,13 @@ class LRP(Method):
 
     def relevance(self, forward: Forward, question: Question) -> Result:
         """Run the model once, then hand the score back through PyTorch's graph of that run."""
-        require_python(forward.model)
+        require_python(forward.parts)
         if question.at is not None:
             require_layer(forward.model, question.at)
         if question.memory and not any(isinstance(module, nn.RNNBase) for module in forward.model.modules()):
             raise InputError("memory= tells of nn.LSTM, nn.GRU and nn.RNN layers, and the model has none; use at= for a cell")
         with (
-            predicting(forward.model) as state,
+            predicting(forward.parts) as state,
             following(forward, question.target, self.rules, state, at=question.at) as found,
         ):
             found.by_step = question.by_step
@@ -187,7 +187,6 @@ class LRP(Method):
         (run, output, middle), selection, start = picked
         if question.at is not None:
             _require_output(question.at, middle)
-        require_finite([cast(Tensor, leaf).detach() for leaf in run.leaves])
         run.direction, run.memory = question.direction, {} if question.memory else None
         scores = reduce(torch.add, [_totals(run, origin.amounts(), origin.mark.owner) for origin in start.origins])
         choices = choices_of(path_of(run.calls, start.nodes), start.ends) if run.notable or start.ends else ()

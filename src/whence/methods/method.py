@@ -3,8 +3,6 @@
 from dataclasses import fields, is_dataclass
 from typing import ClassVar, NamedTuple
 
-from torch import nn
-
 from whence.errors import InputError
 from whence.methods.forward import Forward
 from whence.methods.target import Target
@@ -86,9 +84,3 @@ UNANSWERED = {
     "at": INSIDE,
     "memory": INSIDE,
 }
-
-
-def is_time_first(model: nn.Module) -> bool:
-    """Whether the model's recurrent layers all read (time, batch, features)."""
-    recurrent = [module for module in model.modules() if isinstance(module, nn.RNNBase)]
-    return bool(recurrent) and not any(module.batch_first for module in recurrent)

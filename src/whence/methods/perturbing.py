@@ -18,7 +18,7 @@ from whence.errors import InputError
 from whence.methods.forward import Followed, Forward, require_finite
 from whence.methods.gradient import MOST, derivative, logarithms
 from whence.methods.layout import Layout, candidates, shaken, single
-from whence.methods.method import Method, Question, is_time_first
+from whence.methods.method import Method, Question
 from whence.methods.padding import without_padding
 from whence.methods.predicting import predicting
 from whence.methods.rows import Axes, can_take, readings, with_rows
@@ -170,7 +170,7 @@ class Perturbing(Method):
 
     def relevance(self, forward: Forward, question: Question) -> Result:
         """Explain by a study of the model, which is in evaluation mode meanwhile."""
-        with predicting(forward.model) as state, torch.no_grad():
+        with predicting(forward.parts) as state, torch.no_grad():
             return self.studied(study(forward, question, state, self.score_of))
 
     def score_of(self, output: Tensor) -> Tensor:
@@ -191,7 +191,7 @@ def study(forward: Forward, question: Question, state: State, score_of: Callable
     require_finite(tensors)
     scores = require_scores(output, target, inputs=tensors)
     picks = None if callable(target) else target
-    axes = batch_axes(scores, picks, inputs=tensors, time_first=is_time_first(forward.model))
+    axes = batch_axes(scores, picks, inputs=tensors, time_first=forward.parts.is_time_first)
     axis, layouts = _separated(runs, scores, axes, tensors, known)
     explained = score_of(scores)
     before = logarithms(scores) if is_against_rest(picks) else None
@@ -230,7 +230,7 @@ def _separated(
     runs: Runs, scores: Tensor, axes: Sequence[int | None], tensors: Sequence[Tensor], known: Sequence[Tensor | None]
 ) -> tuple[int | None, list[Layout]]:
     """The axis of the samples of the scores, and where they lie in the explained tensors; raises if they mix."""
-    time_first = is_time_first(runs.forward.model)
+    time_first = runs.forward.parts.is_time_first
     for axis in likeliest_first(axes, scores):
         if axis is None or scores.shape[axis] == 1:
             parts = zip(tensors, known, strict=True)

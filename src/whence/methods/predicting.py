@@ -17,6 +17,7 @@ from torch import nn
 from torch._C._functorch import maybe_current_level
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
+from whence.engine.held import ModelParts
 from whence.errors import InputError
 from whence.methods.state import State
 
@@ -66,9 +67,9 @@ def _leave_vmap() -> None:
 
 
 @contextmanager
-def predicting(model: nn.Module) -> Generator[State]:
+def predicting(parts: ModelParts) -> Generator[State]:
     """The model in evaluation mode; its modes, attributes and buffers are restored afterwards, whatever happens."""
-    modules = list(model.modules())
+    modules = [layer for _, layer in parts.layers]
     token, switches, is_restored = object(), Switches.now(), False
     state = State(modules)
     try:

@@ -51,7 +51,7 @@ class Runs:
     def graph(self, tensors: Sequence[Tensor], forward: Forward | None = None, *, leaves: Sequence[Tensor]) -> Tensor:
         """The same with a graph that leads to the leaves from which the tensors were made."""
         with torch.enable_grad():
-            layers = Layers(self.forward.model)
+            layers = Layers(self.forward.parts)
             mode = DifferentiableRecurrence(layers=layers)
             mode.leaves = list(leaves)
             with layers.watched():

@@ -187,7 +187,7 @@ def select(output: Tensor, target: Target, *, batch_axis: int | None, before: Te
     else:
         index = _indices(target, samples, classes).to(output.device)
     mask = torch.zeros_like(scores).scatter(1, index[:, None], 1.0).reshape(1, *output.shape)
-    one_for_all = not isinstance(target, str) and torch.as_tensor(target, device="cpu").dim() == 0
+    one_for_all = type(target) is int or (not isinstance(target, str) and torch.as_tensor(target, device="cpu").dim() == 0)
     return Selection(mask, batch_axis, int(index[0]) if one_for_all or batch_axis is None else index)
 
 
@@ -228,6 +228,9 @@ def _weights(targets: Sequence[object], scores: Tensor, before: Tensor) -> Tenso
 
 def _indices(target: object, samples: int, classes: int) -> Tensor:
     """A class index for every sample, each within range."""
+    if type(target) is int:
+        _require_index(target, classes, "target", "scores per sample", "targets")
+        return torch.full((), target % classes).expand(samples)
     try:
         given = torch.as_tensor(target, device="cpu")
         if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool or given.dim() > 1:

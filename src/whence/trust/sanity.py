@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from whence._batches import takes_lengths
-from whence.engine.layers import named_layers
+from whence.engine.held import named_layers
 from whence.trust.contestants import Contestant
 from whence.trust.measures import similarity
 from whence.trust.subject import Numbers, Subject

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from whence._batches import Text, cut
+from whence.engine.held import ModelParts
 from whence.errors import DataError, InputError, ModelError, TargetError
-from whence.methods.method import is_time_first
 from whence.methods.predicting import predicting
 from whence.models.pipeline import Pipeline, class_of
 from whence.models.series import SeriesModel
@@ -92,7 +92,7 @@ def tensors_of(
         sizes=None if sizes is None else sizes[rows],
         baseline=reference if len(reference) == 1 else reference[rows],
         call=call,
-        batch_axis=1 if is_time_first(module) and x.dim() > 2 else 0,
+        batch_axis=1 if ModelParts(module).is_time_first and x.dim() > 2 else 0,
         is_single=False,
         centre=model.output_centre if isinstance(model, SeriesModel) else (),
         scale=model.output_scale if isinstance(model, SeriesModel) else (),
@@ -199,7 +199,7 @@ def _usable(subject: Subject, rows: list[int], reasons: Counter[str], of: Of | N
 
 def _one_output(subject: Subject) -> Tensor:
     """What the model gives for the first samples, with its graph."""
-    with predicting(subject.module), torch.enable_grad():
+    with predicting(ModelParts(subject.module)), torch.enable_grad():
         return next(subject.some([0]).outputs())[0]
 
 
