@@ -116,6 +116,36 @@ def test_triton_with_one_direction_and_numbers_that_count_in_64_bits(
     close(swept.x, theirs.relevance(exact.r_outputs, exact.r_states, rules, direction=None, by_step=False).x, 1e-4)
 
 
+class FadingCell(nn.Module):
+    """A cell in a loop whose weights get smaller from step to step: as a module of their own, in place, or as new tensors."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.cell, self.head, self.how = nn.LSTMCell(8, 6), nn.Linear(6, 3), how
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = c = x.new_zeros(len(x), 6)
+        weight, kept = self.cell.weight_ih, self.cell.weight_ih.detach().clone()
+        for t in range(x.shape[1]):
+            if self.how == "in place":
+                weight.data.mul_(0.8)
+            elif self.how == "new":
+                weight = weight * 0.8
+            h, c = torch.lstm_cell(x[:, t], (h, c), weight, *list(self.cell.parameters())[1:])
+        with torch.no_grad():
+            self.cell.weight_ih.copy_(kept)
+        return self.head(h)
+
+
+@pytest.mark.parametrize("how", ["", "in place", "new"])
+def test_every_step_of_a_cell_uses_the_weights_of_that_step(how: str) -> None:
+    torch.manual_seed(0)
+    model, x = FadingCell(how).eval(), torch.randn(4, 7, 8)
+    exact = relevance(model.double(), x.double(), target=1).relevance
+    found = relevance(model.float().cuda(), x.cuda(), target=1).relevance
+    assert_close(found.double().cpu(), exact, rtol=1e-3, atol=1e-5)
+
+
 def test_the_bench_measures_on_a_gpu_and_tells_what_it_was_busy_with() -> None:
     found: Any = ratios.measure(ratios.Case("lstm", 8, 3, 12), device="cuda", repeats=3)
     assert found["path"] == "triton"

@@ -1,7 +1,5 @@
 """Which path a layer takes on a GPU, asked on a machine that need not have one."""
 
-from typing import Any, cast
-
 import pytest
 import torch
 from torch import nn
@@ -9,7 +7,7 @@ from torch import nn
 from whence.cli.doctor import doctor
 from whence.equations import Product
 from whence.recurrent import dispatch
-from whence.recurrent.cells import CELLS, LSTM, RNN_RELU, RNN_TANH
+from whence.recurrent.cells import CELLS, LSTM, RNN_RELU
 from whence.recurrent.lstm.weights import lstm_weights
 from whence.recurrent.native.compiled import is_off
 from whence.recurrent.native.layer import kernels
@@ -80,27 +78,6 @@ def test_a_layer_without_products_is_fast_by_every_rule_for_products(name: str, 
 def test_a_cell_without_triton_kernels_says_so() -> None:
     weights = RNN_RELU.weights(*nn.RNN(4, 3).parameters(), has_biases=True)
     assert dispatch._against_triton(RNN_RELU, weights, X, 2) == "there are no Triton kernels for nn.RNN (ReLU)"
-
-
-def test_a_single_step_on_a_gpu_takes_no_kernel() -> None:
-    weights = RNN_TANH.weights(*nn.RNN(4, 3).parameters(), has_biases=True)
-
-    class OnGPU:
-        """What is asked of an input (T, B, E) on a GPU."""
-
-        device, dtype = torch.device("cuda"), torch.float32
-
-        def __init__(self, steps: int) -> None:
-            self.steps = steps
-
-        def __len__(self) -> int:
-            return self.steps
-
-        def numel(self) -> int:
-            return 12
-
-    said = [dispatch._against_kernels(RNN_TANH, weights, cast(Any, OnGPU(steps)), "all") for steps in (1, 2)]
-    assert "a single step" in str(said[0]) and said[1] is None
 
 
 def test_every_cell_is_pytorchs_layer() -> None:
