@@ -17,7 +17,7 @@ from torch.testing import assert_close
 import whence
 from whence import LRP, relevance
 from whence.engine.activations import Activation
-from whence.engine.operation import Table
+from whence.engine.operation import Operation, Table
 from whence.engine.table import TABLE
 from whence.models.two_classes import two_scores
 
@@ -368,13 +368,14 @@ class Model(nn.Module):
 
 def met(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A list that fills with the names of the functions that are looked up in the table."""
-    names, name_of = list[str](), Table.name_of
+    names, spelling = list[str](), Table.spelling
 
-    def noted(self: Table, function: Callable[..., Any]) -> str:
-        names.append(name_of(self, function))
-        return names[-1]
+    def noted(self: Table, function: Callable[..., Any]) -> tuple[Operation, bool]:
+        found = spelling(self, function)
+        names.append(found[0].name)
+        return found
 
-    monkeypatch.setattr(Table, "name_of", noted)
+    monkeypatch.setattr(Table, "spelling", noted)
     return names
 
 

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from whence.engine import neurons
+from whence.engine.graph import Cut
 from whence.engine.ledger import Ledger
 from whence.engine.refusal import first_line
 from whence.engine.rule import OverwrittenError
-from whence.engine.run import Cut, ModelRun
+from whence.engine.run import ModelRun
 from whence.engine.starts import Start
 from whence.errors import NoRuleError, WhenceError
 

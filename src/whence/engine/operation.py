@@ -77,16 +77,12 @@ class Table(dict[str, Operation]):
         """Each line holds operations that differ only in name, and the operators that call the first of them."""
         super().__init__()
         self.operators: dict[str, str] = {}
-        self._spellings: dict[Function, tuple[Operation, bool]] = {}  # those of functions that were met
+        self._spellings: dict[Function, tuple[str, bool]] = {}  # of functions that were met
         for operations, operators in lines:
             for operation in operations:
                 assert operation.name not in self, f"{operation.name} has two lines"
                 self[operation.name] = operation
             self.operators |= dict.fromkeys(operators, operations[0].name)
-
-    def __setitem__(self, name: str, operation: Operation) -> None:
-        super().__setitem__(name, operation)
-        self._spellings.clear()
 
     def find(self, function: Function) -> Operation:
         """What is known about a function; for one that is not in the table, only its name."""
@@ -104,14 +100,13 @@ class Table(dict[str, Operation]):
     def spelling(self, function: Function) -> tuple[Operation, bool]:
         """What is known about a function, and whether this spelling writes in place: `add_`, `+=`, `y[i] = x`."""
         known = self._spellings.get(function)
-        if known is not None:
-            return known
-        name: str = getattr(function, "__name__", "")
-        ends = name.endswith("_") and not name.endswith("__")
-        augments = name.startswith("__i") and f"__{name[3:]}" in self.operators  # __iadd__ beside __add__
-        operation = self.find(function)
-        known = self._spellings[function] = operation, ends or augments or operation.writes
-        return known
+        if known is None:
+            name: str = getattr(function, "__name__", "")
+            ends = name.endswith("_") and not name.endswith("__")
+            augments = name.startswith("__i") and f"__{name[3:]}" in self.operators  # __iadd__ beside __add__
+            known = self._spellings[function] = self.name_of(function), ends or augments
+        operation = self.get(known[0]) or self.find(function)
+        return operation, known[1] or operation.writes
 
 
 # Keyword names of operands that are usually given by position.

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from whence.engine.back import rows_of, way_back
+from whence.engine.graph import Watch
 from whence.engine.head import head_of
 from whence.engine.held import named_layers
 from whence.engine.marks import Owner
 from whence.engine.rule import OverwrittenError
-from whence.engine.run import ModelRun, Watch
+from whence.engine.run import ModelRun
 from whence.engine.scripted import require_python
 from whence.engine.starts import Start, choices_of, path_of, require_no_ends, require_rules
 from whence.equations import HeadRule, Product, Rules, Stabiliser
@@ -199,7 +200,7 @@ class LRP(Method):
             watched = [leaf for leaf in leaves_of(middle) if isinstance(leaf, Watch)]
             explained = torch.stack(
                 [
-                    sum((each.totals(run, k) for each in watched), start=scores.new_zeros(scores.shape[1]))
+                    sum((each.totals(run.samples, k) for each in watched), start=scores.new_zeros(scores.shape[1]))
                     for k in range(len(scores))
                 ]
             )

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.engine.run import is_same
+from whence.engine.sight import is_same
 from whence.errors import NoRuleError
 
 if TYPE_CHECKING:

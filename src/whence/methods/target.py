@@ -230,7 +230,7 @@ def _indices(target: object, samples: int, classes: int) -> Tensor:
     """A class index for every sample, each within range."""
     if type(target) is int:
         _require_index(target, classes, "target", "scores per sample", "targets")
-        return torch.full((), target % classes).expand(samples)
+        return torch.full((), target % classes, device="cpu").expand(samples)
     try:
         given = torch.as_tensor(target, device="cpu")
         if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool or given.dim() > 1:

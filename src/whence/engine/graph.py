@@ -1,0 +1,390 @@
+"""Tensors as they stand on PyTorch's graph: finished neurons, and open sums that may still be added to."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+from weakref import ref
+
+import torch
+from torch import Tensor
+from torch.overrides import _pop_mode_temporarily
+
+from whence.engine import neurons
+from whence.engine.held import ModelParts
+from whence.engine.layers import Layers
+from whence.engine.ledger import Ledger
+from whence.engine.marks import KEY, Gate, Late, Mark, ModelCall, Node, OpenSum, Owner, put_mark
+from whence.engine.observer import Observer
+from whence.engine.refusal import name_of
+from whence.engine.rule import OverwrittenError
+from whence.engine.samples import Samples
+from whence.engine.sight import Sight
+from whence.equations import Rules, Sides
+from whence.trees import floats_of, mapped
+
+
+class Cut(NamedTuple):
+    """Where the graph is cut for several targets: a recurrent call, its inputs on the graph, and its outputs as new leaves."""
+
+    followed: Any
+    tensors: list[Tensor]
+    leaves: list[Tensor]
+
+
+class Watch:
+    """What arrives at a layer's output on the way back, (*shape) for every target."""
+
+    def __init__(self, like: Tensor, owner: Owner) -> None:
+        self._like, self._owner = like.detach(), owner
+        self.amounts: dict[int, Tensor] = {}
+
+    def of(self, target: int) -> Tensor:
+        """What arrived, zeros if nothing did."""
+        found = self.amounts.get(target)
+        return torch.zeros_like(self._like) if found is None else found
+
+    def totals(self, samples: Samples, target: int) -> Tensor:
+        """The sum of what arrived over each sample (B,)."""
+        return samples.totals(self.of(target), self._owner, tuple(self._like.shape), "")
+
+    def note(self, target: int, amount: Tensor) -> None:
+        """Add what arrived."""
+        known = self.amounts.get(target)
+        self.amounts[target] = amount if known is None else known + amount
+
+
+class GraphRun(Sight):
+    """Puts what a model computes on PyTorch's graph.
+
+    `is_safe`: numbers that the way back needs are copied, for models that write over them afterwards. `is_audit`: what every
+    layer gets and hands on is noted.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        parts: ModelParts,
+        layers: Layers,
+        rules: Rules,
+        samples: Samples,
+        observer: Observer | None,
+        *,
+        is_safe: bool,
+        is_audit: bool,
+    ) -> None:
+        super().__init__(count, parts, layers, samples, observer)
+        self.rules, self.shares, self.is_safe, self.is_audit = rules, rules.shares, is_safe, is_audit
+        self.is_many = False  # whether several targets go back
+        self.ledgers: list[Ledger] = []  # one for every target
+        self.target = 0  # the one that goes back now
+        self.current: ModelCall | None = None
+        self.gaps: dict[str, Tensor] = {}  # of an audit: by layer, what came minus what went on or was absorbed
+        self.stop_at_layer = True  # whether relevance goes no further than the layer `at`
+        self.followed: list[Any] = []  # recurrent calls
+        self.cuts: list[Cut] = []
+        self.anchor = torch.zeros((), requires_grad=True)  # where what constants get ends
+        self.bases: dict[int, tuple[Tensor, Tensor]] = {}  # memory behind results that PyTorch made as views, and these
+        self._wires: dict[tuple[object, ...], Tensor] = {}
+        self._clones: dict[int, tuple[Tensor, Tensor]] = {}
+        self._captured: list[tuple[Tensor, int]] = []
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the target that goes back now."""
+        return self.ledgers[self.target]
+
+    def at(self, tensor: Tensor, mark: Mark) -> Tensor:
+        """The tensor with this mark as it stands on the graph."""
+        return tensor if mark.alias is None else mark.alias
+
+    def tap(self, tensor: Tensor | None, note: Callable[[Tensor], object]) -> None:
+        """Let `note` see what comes back to a tensor on the graph, if anything does."""
+
+        def seen(amount: Tensor | None) -> None:
+            if amount is not None:
+                note(amount)
+
+        if tensor is not None and tensor.requires_grad:
+            tensor.register_hook(seen)
+
+    def less_bias(self, call: ModelCall, z: Tensor, bias: Tensor | None, node: Node) -> Tensor:
+        """An open sum that goes on where no shares are handed on, as complex ones do.
+
+        The part of its bias that would be shared is absorbed.
+        """
+        if bias is None or self.rules.delta == 0:
+            return z
+        z, part = z.view_as(z), self.rules.delta * bias
+
+        def absorb(q: Tensor) -> None:
+            amount = part * q.conj()
+            self.ledger.absorb(call, "bias", amount.real if amount.is_complex() else amount, node, tuple(q.shape))
+
+        self.tap(z, absorb)
+        return z
+
+    def captured(self, tensor: Any) -> Any:
+        """A constant that the way back reads: a copy of it, or a promise that the model does not write over it."""
+        if isinstance(tensor, Tensor) and not tensor.is_inference():
+            if self.is_safe and not self.is_trained(tensor):
+                return tensor.detach().clone()
+            self._captured.append((tensor, tensor._version))
+        return tensor
+
+    def require_unwritten(self) -> None:
+        """Refuse to go back if the model wrote over constants that the way back reads; it must run again with copies."""
+        if any(tensor._version != version for tensor, version in self._captured):
+            raise OverwrittenError
+
+    def full(self, like: Tensor, number: float) -> Tensor:
+        """A number in the form of a tensor, without its memory."""
+        key = like.shape, number, like.dtype, like.device
+        if key not in self._wires:
+            self._wires[key] = torch.full((), number, dtype=like.dtype, device=like.device).expand(like.shape)
+        return self._wires[key].view_as(like)
+
+    def thin(self, like: Tensor, number: float) -> Tensor:
+        """The wire of a sum of so many lower neurons, the same along its last axis, which has size 1 here."""
+        if self.is_audit or not like.dim():
+            return self.full(like, number)
+        key = like.shape, number, like.dtype, like.device, "thin"
+        if key not in self._wires:
+            self._wires[key] = torch.full((), number, dtype=like.dtype, device=like.device).expand(*like.shape[:-1], 1)
+        return self._wires[key].view_as(self._wires[key])
+
+    def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
+        """Keep what the way back needs."""
+        if self.is_safe:
+            ctx.copies = [None if t is None else t.detach() if 0 in t.stride() else t.detach().clone() for t in tensors]
+        else:
+            # without their graph, to which a view of memory that is written to leads back; writes are counted all the same
+            ctx.save_for_backward(*[t.detach() if t is not None and t.requires_grad else t for t in tensors])
+
+    def kept(self, ctx: Any) -> Sequence[Any]:
+        """What was kept; raises if the model wrote over it."""
+        return ctx.copies if self.is_safe else ctx.saved_tensors
+
+    def constant(self, tensor: Tensor) -> Tensor:
+        """A constant as it can be used on the graph."""
+        if tensor.is_inference():
+            found = self._clones.get(id(tensor))
+            if found is None:
+                found = self._clones[id(tensor)] = tensor, tensor.clone()
+            return found[1]
+        if self.is_safe and not self.is_trained(tensor):
+            return tensor.detach().clone()
+        return tensor.detach() if tensor.requires_grad else tensor
+
+    def apart_from_writes(self, tensor: Tensor) -> Tensor:
+        """What a function of PyTorch's may keep for the way back: a copy, if the model writes over numbers."""
+        return tensor.clone() if self.is_safe else tensor
+
+    def finished(self, tensor: Tensor, mark: Mark) -> Tensor:
+        """A live tensor as a finished neuron."""
+        if mark.late is not None:
+            return self._finished_late(tensor, mark)
+        if mark.sum is None:
+            x = self.at(tensor, mark)
+            return x if not self.is_audit else self._noted(mark, x)
+        if mark.done is None:
+            if mark.twin is not None:
+                self.finish(mark, mark.twin.clone() if mark.is_buffer else mark.twin)
+            else:
+                z = self.at(tensor, mark)
+                self.finish(mark, self.ended(tensor, mark, z.detach().clone() if self.is_safe else neurons.alias(z.detach())))
+        return cast(Tensor, mark.done) if not self.is_audit else self._noted(mark, cast(Tensor, mark.done))
+
+    def _finished_late(self, tensor: Tensor, mark: Mark) -> Tensor:
+        """Put a gate on the graph, now that it is asked for as a neuron."""
+        x, source, version = cast(Late, mark.late)
+        if x._version != version:
+            raise OverwrittenError
+        mark.late = None
+        tensor.copy_(self.activated(x, source, tensor.detach()))
+        mark.version = tensor._version
+        return tensor
+
+    def activated(self, x: Tensor, mark: Mark, y: Tensor) -> Tensor:
+        """The neuron y that is an activation of x."""
+        if mark.sum is None or mark.done is not None or mark.twin is not None or self.is_audit:
+            return cast(Tensor, neurons.Passed.apply(self.finished(x, mark), [y]))
+        return self.ended(x, mark, y)
+
+    def ended(self, tensor: Tensor, mark: Mark, y: Tensor) -> Tensor:
+        """The neuron y that an open sum is, or its activation."""
+        z, own = self.at(tensor, mark), cast(OpenSum, mark.sum)
+        if mark.is_buffer and own.bias is not None:  # it may be written to again
+            own = replace(own, bias=own.bias.clone())
+        if own.sides is not None:
+            return cast(Tensor, neurons.EndedSides.apply(*own.sides, own.wire, z.detach(), [y], own, mark.node, self))
+        return cast(Tensor, neurons.Ended.apply(z, own.wire, [y], own, mark.node, self))
+
+    def opened(self, tensor: Tensor, mark: Mark, *, is_thin: bool = False) -> tuple[Tensor, OpenSum]:
+        """A live tensor as an open sum; a finished neuron becomes a term.
+
+        `is_thin`: its wire may have a last axis of size 1.
+        """
+        if mark.sum is not None:
+            z, own = self.at(tensor, mark), mark.sum
+            if mark.is_buffer:  # it may be written to again
+                wire, bias = (None if each is None else each.clone() for each in (own.wire, own.bias))
+                wire = self.full(z, 0.0).real if z.is_complex() and self.shares else wire
+                own = replace(own, wire=wire, bias=bias)
+            if own.wire is not None and not is_thin and own.wire.shape != z.shape:
+                own = replace(own, wire=own.wire.expand(z.shape))
+            return (z, own) if not self.is_audit else self.passed(z, own, mark.node, self._edge(mark))
+        x = self.finished(tensor, mark)
+        made = neurons.Opened.apply(x, mark.is_infinite, self)
+        z, wire = made if self.shares else (made, None)
+        return z, OpenSum(cast(ModelCall, mark.call), wire, 1.0)
+
+    def sided(self, tensor: Tensor, mark: Mark) -> tuple[Tensor, OpenSum]:
+        """A live tensor as a term of a sum of the head: what is no sum of the head itself is one contribution."""
+        if mark.sum is not None and mark.sum.sides is not None:
+            z = self.at(tensor, mark)
+            return (z, mark.sum) if not self.is_audit else self.passed(z, mark.sum, mark.node, self._edge(mark))
+        x = self.finished(tensor, mark)
+        made = neurons.OpenedSides.apply(x, self)
+        own, wire, count = mark.sum, made[2] if self.shares else None, 1.0
+        # a sum of its own counts with all its lower neurons
+        if own is not None and wire is not None and own.wire is not None:
+            wire, count = wire * own.wire.detach(), own.count
+        return x.detach(), OpenSum(cast(ModelCall, mark.call), wire, count, None, Sides(made[0], made[1]))
+
+    def _noted(self, mark: Mark, x: Tensor) -> Tensor:
+        """A finished neuron, with a note of what the current call hands back to it."""
+        return cast(Tensor, neurons.Noted.apply(self._edge(mark), (None,), bool, x)[0])
+
+    def _edge(self, mark: Mark) -> Callable[[Tensor], None]:
+        """Enters what the current call hands back to a tensor: it leaves the one layer, and comes to the other."""
+        user = self.current
+
+        def enter(amount: Tensor) -> None:
+            shape = tuple(amount.shape)
+            totals = self.samples.totals(amount, mark.owner, shape, "")
+            self.note_gap(user, -totals)
+            self.note_gap(mark.call, totals)
+
+        return enter
+
+    def note_gap(self, call: ModelCall | None, totals: Tensor) -> None:
+        """Enter what came to a layer (B,) into the audit; with a minus, what left it."""
+        if call is not None and self.is_audit:
+            layer = call.layer or f"{name_of(call.function)} in the model itself"
+            self.gaps[layer] = self.gaps[layer] + totals if layer in self.gaps else totals
+
+    def passed(
+        self, z: Tensor, own: OpenSum, node: Node, note: Callable[[Tensor], None], *, stops: Callable[[], bool] = bool
+    ) -> tuple[Tensor, OpenSum]:
+        """An open sum with a note of what comes back to it:  (z − δ b) q + N s."""
+        less = self.rules.delta
+        if own.wire is not None and own.wire.shape != z.shape:
+            own = replace(own, wire=own.wire.expand(z.shape))
+        biased = own.bias is not None and less != 0
+        if own.sides is not None:
+            parts = own.bias_sides if biased and own.bias_sides is not None else (0.0, 0.0)
+            tensors, values = (
+                list(own.sides),
+                [side.detach() - less * part for side, part in zip(own.sides, parts, strict=True)],
+            )
+        else:
+            tensors, values = [z], [z.detach() - less * cast(Tensor, own.bias) if biased else z.detach()]
+        if own.wire is not None:
+            tensors.append(own.wire)
+            values.append(own.wire.detach())
+        made = neurons.Noted.apply(note, tuple(values), stops, *tensors)
+        wire = made[-1] if own.wire is not None else None
+        if own.sides is not None:
+            return z, replace(own, wire=wire, sides=Sides(made[0], made[1]))
+        return made[0], OpenSum(own.call, wire, own.count, own.bias)
+
+    def snapshot(self, result: object) -> tuple[object, object]:
+        """What a layer returned, with every live tensor watched, and the watches in the same form."""
+        watches: dict[int, tuple[Tensor, Watch]] = {}
+        with torch.inference_mode(False), torch.enable_grad(), _pop_mode_temporarily():
+            for tensor in floats_of(result):
+                mark = self.look(tensor)
+                if mark is not None and mark.is_live and id(tensor) not in watches:
+                    watches[id(tensor)] = self._watched(tensor, mark)
+
+        def found(place: int) -> Callable[[object], object]:
+            return lambda leaf: watches[id(leaf)][place] if id(leaf) in watches else leaf
+
+        return mapped(found(0), result), mapped(found(1), result)
+
+    def _watched(self, tensor: Tensor, mark: Mark) -> tuple[Tensor, Watch]:
+        watch = Watch(tensor, mark.owner)
+
+        def note(amount: Tensor) -> None:
+            watch.note(self.target, amount)
+
+        own = None
+        if mark.sum is None:
+            (found,) = neurons.Noted.apply(note, (None,), lambda: self.stop_at_layer, self.finished(tensor, mark))
+        else:
+            found, own = self.passed(self.at(tensor, mark), mark.sum, mark.node, note, stops=lambda: self.stop_at_layer)
+            found = found.view_as(found) if found is tensor else found
+        known = self.attach(found, Mark(self.token, mark.node, found._version, own, mark.fixed, before=None))
+        if own is not None:  # where the sum ends here, it is the neuron that is watched
+            known.done = neurons.Noted.apply(note, (None,), lambda: self.stop_at_layer, self.finished(tensor, mark))[0]
+        return found, watch
+
+    def put(
+        self,
+        tensor: Tensor,
+        call: ModelCall,
+        *,
+        is_live: bool = True,
+        gate: Gate | None = None,
+        sum: OpenSum | None = None,
+        log: int | None = None,
+        owner: Owner = None,
+        is_infinite: bool = False,
+        fixed: Tensor | None = None,
+    ) -> Tensor:
+        """Mark a result of a call."""
+        node = Node(call, is_live, gate, log, owner, is_infinite, sum is not None)
+        if tensor.is_complex():
+            call.is_complex = True
+        call.outputs += (node,)
+        mark = Mark(self.token, node, tensor._version, sum, fixed)
+        put_mark(tensor, mark)
+        if sum is not None:
+            self._marks.append(ref(mark))
+        base = tensor._base
+        if base is not None and KEY not in base.__dict__:
+            self.bases.setdefault(id(base), (base, tensor))
+        return tensor
+
+    def agreed(self, call: ModelCall, tensors: Sequence[tuple[Tensor, Mark]], result: Tensor) -> Owner:
+        """The owner of the result of an elementwise call."""
+        if self.samples.is_one:
+            return None
+        first = tensors[0][1].owner if tensors else None
+        if (
+            isinstance(first, int)
+            and all([not mark.is_live or (type(mark.owner) is int and mark.owner == first) for _, mark in tensors])
+            and tensors[0][1].is_live
+        ):
+            return first
+        return self.samples.agreed(
+            call, [(mark.owner, t.shape) for t, mark in tensors if mark.is_live], result.shape, result.device
+        )
+
+    def enter(self, call: ModelCall, kind: str, totals: Tensor, *, part: str = "") -> None:
+        """Enter amounts (K, B) by target: into the ledger of the way back, or of each of them."""
+        if len(totals) == 1:
+            self.ledger.enter(call, kind, totals[0], part=part)
+            return
+        for ledger, amount in zip(self.ledgers, totals, strict=True):
+            ledger.enter(call, kind, amount, part=part)
+
+    def recurred(self, function: Any, followed: Any, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The outputs of a recurrent call, on the graph; for many targets, the graph is cut there, and they go back at once."""
+        self.followed.append(followed)
+        if not self.is_many or followed.read.is_cell:
+            return function.apply(followed, *tensors)
+        with torch.enable_grad():
+            leaves = [out.detach().requires_grad_() for out in followed.outputs]
+            self.cuts.append(Cut(followed, list(tensors), leaves))
+            return [neurons.Passed.apply(leaf, [out]) for leaf, out in zip(leaves, followed.outputs, strict=True)]
