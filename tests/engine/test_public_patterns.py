@@ -1,9 +1,13 @@
 """Patterns of published models that once crashed."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import save_on_cpu
 from torch.testing import assert_close
+from torch.utils.checkpoint import checkpoint
 
 import whence
 from whence import LRP, GradientXInput, relevance
@@ -123,3 +127,41 @@ def test_large_states_of_a_relu_keep_their_digits_by_step() -> None:
     model, x, h = Last(), torch.randn(2, 5, 4), torch.full((1, 2, 8), 1e6)
     by_step = relevance(model, x, target=0, args=(h,), by_step=True).relevance
     assert_close(by_step, relevance(model, x, target=0, args=(h,)).relevance.sum(-1), rtol=1e-4, atol=1e-5)
+
+
+class Checkpointed(nn.Module):
+    """A cell whose steps are computed again on the way back, or whose numbers wait on the CPU."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.front, self.cell, self.head, self.how = nn.Linear(5, 6), nn.LSTMCell(6, 4), nn.Linear(4, 3), how
+
+    def step(self, x: Tensor, h: Tensor, c: Tensor) -> Any:
+        return self.cell(torch.tanh(self.front(x) * x.sum(-1, keepdim=True).sigmoid()), (h, c))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = c = x.new_zeros(len(x), 4)
+        for t in range(x.shape[1]):
+            if self.how == "checkpoint":
+                h, c = checkpoint(self.step, x[:, t], h, c, use_reentrant=False)
+            elif self.how == "save_on_cpu":
+                with save_on_cpu(), torch.set_grad_enabled(t > 0):
+                    h, c = self.step(x[:, t], h, c)
+            else:
+                h, c = self.step(x[:, t], h, c)
+        return self.head(h)
+
+
+@pytest.mark.parametrize("how", ["checkpoint", "save_on_cpu"])
+@pytest.mark.parametrize("product", ["all", "half"])
+def test_what_the_way_back_needs_is_kept_in_spite_of_hooks(how: str, product: Any) -> None:
+    torch.manual_seed(0)
+    model, x = Checkpointed("plain").double().eval(), torch.randn(3, 4, 5, dtype=torch.float64)
+    method = whence.LRP(product=product, delta=0.5)
+    expected = relevance(model, x, target=1, method=method)
+    model.how = how
+    found = relevance(model, x, target=1, method=method)
+    assert_close(found.relevance, expected.relevance)
+    assert found.absorbed.keys() == expected.absorbed.keys()
+    for name, amount in expected.absorbed.items():
+        assert_close(found.absorbed[name], amount)

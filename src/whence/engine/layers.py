@@ -22,7 +22,8 @@ class Layers:
         self.snapshot: Callable[[object], tuple[object, object]] | None = None
         known = parts.layers
         self._kept = None if kept is None else next((module for name, module in known if name == kept), None)
-        self._names = {id(module): name for name, module in known}
+        # a compiled layer holds the original under this name
+        self._names = {id(module): name.replace("._orig_mod", "") for name, module in known}
         self.running: list[str] = [""]
         self._thread = threading.get_ident()
         self._is_compiled = any(type(module).__name__ == "OptimizedModule" for _, module in known)

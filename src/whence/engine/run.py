@@ -3,13 +3,16 @@
 Tensors carry marks. What no mark leads to is a constant, and its calls are made as they are. Nothing is kept after the run.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, overrides
+from torch._C._autograd import _top_saved_tensors_default_hooks as _top_hooks
 from torch._C._functorch import maybe_current_level
+from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
 
 from whence.engine import neurons, writing
@@ -172,16 +175,24 @@ class ModelRun(GraphRun, TorchFunctionMode):
             raise NoRule(operation.refused)
         if kwargs and kwargs.get("out") is not None:
             raise NoRule("it writes into a given tensor; use its result instead")
+        ruled = partial(self._ruled, operation, writes, func, args, kwargs, tensors, marks)
         cut = cut_by(operation.name)
         if cut:
-            first = len(self.calls)
-            with torch.inference_mode(False), torch.enable_grad():
-                result = self._ruled(operation, writes, func, args, kwargs, tensors, marks)
-                result = self._protected(result) if cut != "detach" else result
-            for call in self.calls[first:] if cut != "function" else ():
-                call.cut, self.notable = cut, True
-            return result
-        return self._ruled(operation, writes, func, args, kwargs, tensors, marks)
+            ruled = partial(self._uncut, ruled, cut)
+        if _top_hooks(False):  # such as those of checkpoints, which would run the model again on the way back
+            with saved_tensors_hooks(_same, _same):
+                return ruled()
+        return ruled()
+
+    def _uncut(self, ruled: Callable[[], object], cut: str) -> object:
+        """Make a call that the model cuts off PyTorch's graph, on the graph."""
+        first = len(self.calls)
+        with torch.inference_mode(False), torch.enable_grad():
+            result = ruled()
+            result = self._protected(result) if cut != "detach" else result
+        for call in self.calls[first:] if cut != "function" else ():
+            call.cut, self.notable = cut, True
+        return result
 
     def _ruled(
         self,
@@ -350,6 +361,10 @@ def _is_alias(one: Tensor, other: Tensor) -> bool:
         and one.stride() == other.stride()
         and one.dtype == other.dtype
     )
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
 
 
 def _bare(leaf: object) -> object:
