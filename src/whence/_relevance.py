@@ -91,7 +91,7 @@ def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequen
         return result
     if result.score.dtype == torch.float64:
         return result.check()
-    return _in_double_precision(forward, question, method, lengths, result)
+    return _in_double_precision(forward, question, method, lengths)
 
 
 def _answered(forward: Forward, question: Question, method: Method, lengths: Sequence[int] | Tensor | None) -> Result:
@@ -103,7 +103,7 @@ def _answered(forward: Forward, question: Question, method: Method, lengths: Seq
 
 
 def _in_double_precision(
-    forward: Forward, question: Question, method: Method, lengths: Sequence[int] | Tensor | None, single: Result
+    forward: Forward, question: Question, method: Method, lengths: Sequence[int] | Tensor | None
 ) -> Result:
     """The same answer in double precision, checked; if the model cannot run in it, the error of the single one."""
     try:

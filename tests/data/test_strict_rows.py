@@ -7,10 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from whence.data.rows import Columns, Row, require_rows
+from whence.data.rows import Columns, Row, read_file
 from whence.errors import DataError
 
 ROWS = [("a fine film", "positive"), ('it "tries", and\nfails', "negative"), ("größer\u2028als 狗", "neutral")]
+
+
+def require_rows(path: Path, columns: Columns) -> list[Row]:
+    """The rows of a table; the first one that cannot be read raises."""
+    found = list(read_file(path, columns))
+    for row in found:
+        if row.problem:
+            raise DataError(f"{path}: {row.problem}")
+    return found
 
 
 def write(path: Path) -> Path:
@@ -41,7 +50,6 @@ def test_rows_are_read_as_written(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", b"", "has no rows"),
         ("a.csv", b"review,stars\nx,1\n", "has no column 'text'; its columns are 'review', 'stars'"),
         ("a.csv", b'text,label\n"open,1\n', "line 2: .*; is a quote not closed"),
         ("a.jsonl", b'{"text": 1, "label"', "line 1 is not JSON"),
@@ -79,6 +87,6 @@ def test_texts_need_no_pyarrow(tmp_path: Path) -> None:
     """CSV and JSON Lines are read where pyarrow is not installed."""
     (tmp_path / "a.csv").write_text("text\nfine\n")
     program = "import sys; sys.modules['pyarrow'] = None\nfrom pathlib import Path\nfrom whence.data.rows import *\n"
-    program += "print(require_rows(Path(sys.argv[1]), Columns())[0].content)"
+    program += "print(*(row.content for row in read_file(Path(sys.argv[1]), Columns())))"
     done = subprocess.run([sys.executable, "-c", program, tmp_path / "a.csv"], capture_output=True, text=True, check=True)
     assert done.stdout == "fine\n"

@@ -339,9 +339,7 @@ OF_IDS = {
     "bitwise_or": lambda ids, table: F.embedding(ids | 1, table),
 }
 APART = {"one_hot"}  # tested in tests/methods/test_token_ids.py: its vectors are not those of the table
-ONLY_IDS = {
-    name for name, known in TABLE.items() if not known.has_rule and (known.look_up or known.moves_ids or known.computes_ids)
-}
+ONLY_IDS = {name for name, known in TABLE.items() if not known.has_rule and (known.look_up or known.ids)}
 
 
 def plain_call(name: str) -> Example:

@@ -160,18 +160,6 @@ def read_file(
         raise DataError(f"{path} {error}") from None
 
 
-def require_rows(path: Path, columns: Columns) -> list[Row]:
-    """The rows of a table; the first one that cannot be read raises."""
-    found = list[Row]()
-    for row in read_file(path, columns):
-        if row.problem:
-            raise DataError(f"{path}: {row.problem}")
-        found.append(row)
-    if not found:
-        raise DataError(f"{path} has no rows")
-    return found
-
-
 def _unpacked(stream: Any, name: str) -> Any:
     if name.lower().endswith(".gz"):
         return gzip.open(stream)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-import torch
 from torch import Tensor
 
 from whence.engine import neurons
@@ -21,11 +20,9 @@ from whence.engine.marks import (
     Mark,
     ModelCall,
     Node,
-    Owner,
 )
 from whence.engine.rule import NoRule, Rule, detached
 from whence.engine.run import ModelRun
-from whence.engine.sums import reduced_axes
 
 SIGMOID = Gate("it is squashed into [0, 1]")
 NORMALISES = Gate("it is a normaliser, which scales and carries no content", NORMALISER, is_choice=True)
@@ -47,10 +44,15 @@ class Activation(Rule):
     activation (exp, √z), so that passing relevance through it is a choice.
     """
 
-    words = "activation"
-
-    def __init__(self, *, gate: Gate | GateFor | None = None, squashes: bool = False, is_choice: bool = False) -> None:
-        self.gate, self.squashes, self.is_choice = gate, squashes, is_choice
+    def __init__(
+        self,
+        *,
+        gate: Gate | GateFor | None = None,
+        squashes: bool = False,
+        is_choice: bool = False,
+        words: str = "activation",
+    ) -> None:
+        self.gate, self.squashes, self.is_choice, self.words = gate, squashes, is_choice, words
 
     def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
         x = args[0]
@@ -60,32 +62,15 @@ class Activation(Rule):
         if x.is_complex() and call.name != "abs":
             raise NoRule("it is not linear, and its input is complex")
         y = call.function(x.detach(), *map(detached, args[1:]), **{key: detached(each) for key, each in kwargs.items()})
-        gate = self._gate(mark, args, kwargs)
-        if self.is_choice and mark.gate is None and run.rules.product == "all" and mark.is_live and self._is_decided(mark):
+        if self.is_choice and mark.gate is None and run.rules.product == "all" and mark.is_live:
             call.decide("no gate", "it is taken for an activation, so relevance passes through it unchanged")
-        log = mark.rank if call.name == "log" else SQUASHED if call.name == "log_sigmoid" else self._log(mark)
-        is_infinite = mark.is_infinite or call.name not in FINITE
-        owner = self._owner(run, call, x, mark, y, args, kwargs)
-        if mark.is_live and gate is SIGMOID and run.puts_off and type(self) is Activation:
-            call.sources = (mark.node,)
-            run.put(y, call, gate=gate, log=log, owner=owner, is_infinite=is_infinite)
-            found = cast(Mark, y.__dict__[KEY])
-            found.late, found.before = Late(x, mark, x._version), Before(call, args, kwargs, 0, squashes=True)
-            return y
-        if mark.is_live:
-            call.sources = (mark.node,)
-            y = self._on_graph(run, call, x, mark, y, args, kwargs)
-        y = run.put(y, call, is_live=mark.is_live, gate=gate, log=log, owner=owner, is_infinite=is_infinite)
+        gate, owner = self._gate(mark, args, kwargs), run.agreed(call, [(x, mark)], y)
+        log = mark.rank if call.name == "log" else SQUASHED if call.name == "log_sigmoid" else None
+        is_late, is_infinite = gate is SIGMOID and type(self) is Activation, mark.is_infinite or call.name not in FINITE
+        y = passed(run, call, x, mark, y, is_late=is_late, gate=gate, log=log, owner=owner, is_infinite=is_infinite)
         if self.squashes and mark.is_live:
             cast(Mark, y.__dict__[KEY]).before = Before(call, args, kwargs, 0, squashes=True)
         return y
-
-    def _on_graph(self, run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, y: Tensor, args: Args, kwargs: Kwargs) -> Tensor:
-        """The result, with the way back to the neuron."""
-        if x.is_complex():
-            own = Node(call, owner=mark.owner)
-            return neurons.Magnitude.apply(run.at(x, mark), [y], own, run)
-        return run.activated(x, mark, y)
 
     def _gate(self, mark: Mark, args: Args, kwargs: Kwargs) -> Gate | None:
         own = self.gate if self.gate is None or isinstance(self.gate, Gate) else self.gate(mark, args, kwargs)
@@ -93,14 +78,33 @@ class Activation(Rule):
             return own
         return mark.gate if own is None else own._replace(is_choice=mark.gate.is_choice)
 
-    def _is_decided(self, mark: Mark) -> bool:
-        return True
 
-    def _log(self, mark: Mark) -> int | None:
-        return None
+class Joint(Activation):
+    """A function of several numbers at once, whose result is a gate or not, whatever they are.
 
-    def _owner(self, run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, y: Tensor, args: Args, kwargs: Kwargs) -> Owner:
-        return run.agreed(call, [(x, mark)], y)
+    It gives weights that sum to one, as in attention, or makes the scores −z / 2 and z / 2 of two classes of one score z.
+    """
+
+    def _gate(self, mark: Mark, args: Args, kwargs: Kwargs) -> Gate | None:
+        return self.gate if isinstance(self.gate, Gate) else None
+
+
+def passed(run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, y: Tensor, *, is_late: bool, **known: Any) -> Tensor:
+    """The neuron y that is an activation of x.
+
+    `is_late`: it may be put on the graph when it is asked for as a neuron, which gates seldom are.
+    """
+    if not mark.is_live:
+        return run.put(y, call, is_live=False, **known)
+    call.sources = (mark.node,)
+    if is_late and run.puts_off and y.dtype == x.dtype and y.shape == x.shape:
+        run.put(y, call, **known)
+        cast(Mark, y.__dict__[KEY]).late = Late(x, mark, x._version)
+        return y
+    if x.is_complex():
+        return run.put(neurons.Magnitude.apply(run.at(x, mark), [y], Node(call, owner=mark.owner), run), call, **known)
+    y = run.activated(x, mark, y) if y.shape == x.shape else neurons.Passed.apply(run.finished(x, mark), [y])
+    return run.put(y, call, **known)
 
 
 def within_unit(mark: Mark, args: Args, kwargs: Kwargs) -> Gate | None:
@@ -127,75 +131,3 @@ def power(mark: Mark, args: Args, kwargs: Kwargs) -> Gate | None:
     """The gate that a power is: a normaliser if its exponent is negative, as in z ** −0.5."""
     exponent = kwargs.get("exponent", args[1] if len(args) > 1 else 1.0)
     return NORMALISES if isinstance(exponent, (int, float)) and exponent < 0 else None
-
-
-class Softmax(Activation):
-    """Weights that sum to one: a gate, as in attention. As a model's last step, relevance starts from the scores before it."""
-
-    words = "softmax"
-
-    def __init__(self, *, is_log: bool = False) -> None:
-        super().__init__(gate=None if is_log else SIGMOID, squashes=True, is_choice=True)
-
-    def _gate(self, mark: Mark, args: Args, kwargs: Kwargs) -> Gate | None:
-        return self.gate if isinstance(self.gate, Gate) else None
-
-
-class Mirrored(Activation):
-    """One score (B, 1) as the scores −z / 2 and z / 2 of two classes: each is an activation of z."""
-
-    def _gate(self, mark: Mark, args: Args, kwargs: Kwargs) -> Gate | None:
-        return None
-
-    def _on_graph(self, run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, y: Tensor, args: Args, kwargs: Kwargs) -> Tensor:
-        return neurons.Passed.apply(run.finished(x, mark), [y])
-
-
-class LogSum(Activation):
-    """log Σ exp(a): relevance is that of the sum, and goes to its terms exp(a) in proportion, which is PyTorch's derivative."""
-
-    words = "sum, by its logarithms"
-
-    def __init__(self) -> None:
-        super().__init__(is_choice=True)
-
-    def _on_graph(self, run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, y: Tensor, args: Args, kwargs: Kwargs) -> Tensor:
-        return call.function(run.finished(x, mark), *args[1:], **kwargs)
-
-    def _is_decided(self, mark: Mark) -> bool:
-        return mark.log is None
-
-    def _log(self, mark: Mark) -> int | None:
-        return mark.log
-
-    def _owner(self, run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, y: Tensor, args: Args, kwargs: Kwargs) -> Owner:
-        return _reduced_owner(run, call, x, mark, y, args, kwargs)
-
-
-class RunningProduct(Rule):
-    """A product of many factors; of gates, it is a gate again. Each factor gets an equal part."""
-
-    words = "product over an axis"
-
-    def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
-        x, mark = args[0], cast(Mark, run.look(args[0]))
-        call.decide("no gate", "each of the factors gets an equal part")
-        summed = torch.cumsum if call.name == "cumprod" else torch.sum
-        with torch.no_grad():
-            y = call.function(x.detach(), *args[1:], **kwargs)
-        owner = _reduced_owner(run, call, x, mark, y, args, kwargs)
-        if mark.is_live:
-            call.sources = (mark.node,)
-            own = run.finished(x, mark)
-            counts = summed(run.full(x, 1.0), *args[1:], **kwargs)
-            y = neurons.Weighed.apply(summed(own, *args[1:], **kwargs), [y], counts.reciprocal())
-        return run.put(y, call, is_live=mark.is_live, gate=mark.gate, owner=owner, is_infinite=True)
-
-
-def _reduced_owner(run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, y: Tensor, args: Args, kwargs: Kwargs) -> Owner:
-    """The owner of a result that one axis or several were reduced to, or run over."""
-    if run.samples.is_one or not mark.is_live:
-        return None
-    axes = reduced_axes(args, kwargs, x.dim())
-    owner = run.samples.reduced(call, mark.owner, x.shape, axes, x.device, keeps=y.dim() == x.dim())
-    return run.samples.told(owner.expand(y.shape)) if isinstance(owner, Tensor) else owner

@@ -31,10 +31,9 @@ NO_HEAD = 'head="{}" finds no dense layer between the recurrent part of the mode
 
 
 class Head(NamedTuple):
-    """The dense layers of a head, all calls of the sums that they are part of, and why relevance cannot pass some calls."""
+    """The dense layers of a head, and why relevance cannot pass some calls of the sums that they are part of."""
 
     layers: Mapping[ModelCall, None] = {}
-    sums: Mapping[ModelCall, None] = {}
     refused: Mapping[ModelCall, str] = {}
 
     @property
@@ -71,7 +70,7 @@ def head_of(calls: Sequence[ModelCall], passed: Collection[ModelCall]) -> Head:
             refused[call] = reason
         else:
             sums[call] = None
-    return Head(layers, sums, refused)
+    return Head(layers, refused)
 
 
 def _continues(call: ModelCall, sums: Collection[ModelCall]) -> bool:

@@ -52,10 +52,10 @@ class Ids:
         origin = self.origins.get(id(thing))
         if origin is not None and origin.tensor is thing:
             return origin
-        if not isinstance(thing, Tensor) or thing.is_floating_point() or thing.dtype == torch.bool or not thing.numel():
+        if not isinstance(thing, Tensor) or not _whole_numbers(thing) or not thing.numel():
             return None
         # another name for ids that are followed, as `Variable(ids)` makes it
-        same = next((each for each in self.origins.values() if is_same_view(each.tensor, thing)), None)
+        same = next((each for each in self.origins.values() if _is_same_view(each.tensor, thing)), None)
         if same is not None:
             self.origins[id(thing)] = same._replace(tensor=thing)
         return same and self.origins[id(thing)]
@@ -113,7 +113,8 @@ class Ids:
     def follow(self, operation: Operation, function: Function, args: Args, kwargs: Kwargs, result: object) -> None:
         """Note where the ids of a result came from."""
         args, kwargs = positional(args, kwargs)
-        if operation.computes_ids and kwargs.get("out") is None:
+        kind = operation.ids if kwargs.get("out") is None else ""
+        if kind == "computes":
             self._follow_computed(args, kwargs, result)
             return
         if operation.writes and isinstance(args[-1], int) and (written := self.origin_of(args[0])) is not None:
@@ -126,41 +127,42 @@ class Ids:
         others = [origin for each in rest if (origin := self.origin_of(each)) is not None]
         if not (origins or others) or operation.makes_constant or operation.reads != "numbers":
             return
-        whole = [each for each in tensors_of(result) if not each.is_floating_point() and each.dtype != torch.bool]
+        whole = _whole_numbers(result)
         places: Sequence[Tensor | None] = [None] * len(whole)
         numbers = {origin.number for origin in (*origins, *others)}
-        if whole and origins and not others and len(numbers) == 1 and operation.moves_ids and kwargs.get("out") is None:
+        if whole and origins and not others and len(numbers) == 1 and kind:
             moved = [self._places(each) for each in operands]
-            if operation.casts_ids:
+            if kind == "casts":
                 places = moved
             elif all(each is not None for each in moved):
-                again = function(moved if is_joined else moved[0], *args[1:], **kwargs)
-                places = [each for each in tensors_of(again) if not each.is_floating_point() and each.dtype != torch.bool]
+                places = _whole_numbers(function(moved if is_joined else moved[0], *args[1:], **kwargs))
         for each, own in zip(whole, places, strict=True):
             self.origins[id(each)] = Origin(each, min(numbers), own, any(origin.is_computed for origin in origins))
 
     def _follow_computed(self, args: Args, kwargs: Kwargs, result: object) -> None:
         """Note where the ids of a result came from that were computed from ids at the same places."""
         origins = [origin for each in tensors_of((args, dict(kwargs))) if (origin := self.origin_of(each)) is not None]
-        if not origins or not isinstance(result, Tensor) or result.is_floating_point() or result.dtype == torch.bool:
+        if not origins or not isinstance(result, Tensor) or not _whole_numbers(result):
             return
         first = min(origins, key=lambda origin: origin.number)
         for origin in origins:
             if origin.number != first.number:
                 self.combined[origin.number] = first.number
-        places = first.places
-        for origin in origins:
-            if places is None or origin.places is None:
-                places = None
-            elif origin.number == first.number:
-                one, other = cast(Sequence[Tensor], torch.broadcast_tensors(places, origin.places))
-                places = one if torch.equal(one, other) else None
-        own = None if places is None else places.expand(result.shape)
-        self.origins[id(result)] = Origin(result, first.number, own, is_computed=True)
+        places = None
+        if all(origin.places is not None for origin in origins):
+            own = [cast(Tensor, origin.places) for origin in origins if origin.number == first.number]
+            one, *others = cast(Sequence[Tensor], torch.broadcast_tensors(*own))
+            places = one.expand(result.shape) if all(torch.equal(one, other) for other in others) else None
+        self.origins[id(result)] = Origin(result, first.number, places, is_computed=True)
 
     def _places(self, tensor: Tensor) -> Tensor | None:
         origin = self.origin_of(tensor)
         return torch.full_like(tensor, -1, dtype=torch.long) if origin is None else origin.places
+
+
+def _whole_numbers(result: object) -> list[Tensor]:
+    """The tensors in a result that may hold ids."""
+    return [each for each in tensors_of(result) if not each.is_floating_point() and each.dtype != torch.bool]
 
 
 def _plain(look_up: LookUp, context: AbstractContextManager[object] | None) -> Tensor | None:
@@ -207,6 +209,6 @@ def is_same_table(one: Tensor, other: Tensor) -> bool:
     return one.data_ptr() == other.data_ptr() or (is_made and torch.equal(one, other))
 
 
-def is_same_view(one: Tensor, other: Tensor) -> bool:
+def _is_same_view(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors are the same view of the same memory."""
     return one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()

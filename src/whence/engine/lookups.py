@@ -10,36 +10,27 @@ from torch.nn import functional as F
 from whence.engine.marks import Args, Function, Kwargs
 from whence.engine.operation import LookUp
 
-BAG = ("input", "weight", "offsets", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse")
+
+def _named(names: str, args: Args, kwargs: Kwargs) -> dict[str, Any]:
+    """The arguments of a call by name."""
+    return {**dict(zip(names.split(), args, strict=False)), **kwargs}
 
 
 def embedding(function: Function, args: Args, kwargs: Kwargs) -> LookUp:
     """F.embedding, which names the ids first, and torch.embedding, which names the table first."""
-    names = (
-        ("weight", "indices") if function is torch.embedding else ("input", "weight", "padding_idx", "max_norm", "norm_type")
-    )
-    given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
-    ids = given["indices"] if function is torch.embedding else given["input"]
-    return LookUp(ids, given["weight"], _rows(given))
+    if function is torch.embedding:
+        given = _named("weight indices", args, kwargs)
+        return LookUp(given["indices"], given["weight"], _rows(given))
+    given = _named("input weight padding_idx max_norm norm_type", args, kwargs)
+    return LookUp(given["input"], given["weight"], _rows(given))
 
 
 def bag(function: Function, args: Args, kwargs: Kwargs) -> LookUp:
     """F.embedding_bag: the sum, mean or maximum of every bag's rows."""
-    given: dict[str, Any] = {**dict(zip(BAG, args, strict=False)), **kwargs}
-    ids, offsets, padding = given["input"], given.get("offsets"), given.get("padding_idx")
-
-    def finish(rows: Tensor) -> Tensor:
-        return bagged(
-            rows,
-            ids,
-            mode=given.get("mode") or "mean",
-            offsets=offsets,
-            weights=given.get("per_sample_weights"),
-            padding=None if padding is None else padding % len(given["weight"]),
-            includes_last=bool(given.get("include_last_offset")),
-        )
-
-    return LookUp(ids, given["weight"], _rows(given), finish, offsets if ids.dim() == 1 else None, is_bag=True)
+    given = _named("input weight offsets max_norm norm_type scale_grad_by_freq mode sparse", args, kwargs)
+    ids = given["input"]
+    starts = given.get("offsets") if ids.dim() == 1 else None
+    return LookUp(ids, given["weight"], _rows(given), lambda rows: _bagged(rows, given), starts, is_bag=True)
 
 
 def indexed(function: Function, args: Args, kwargs: Kwargs) -> LookUp | None:
@@ -54,7 +45,7 @@ def indexed(function: Function, args: Args, kwargs: Kwargs) -> LookUp | None:
 
 def selected(function: Function, args: Args, kwargs: Kwargs) -> LookUp | None:
     """table.index_select(0, ids)."""
-    given: dict[str, Any] = {**dict(zip(("input", "dim", "index"), args, strict=False)), **kwargs}
+    given = _named("input dim index", args, kwargs)
     table, ids = given.get("input", given.get("self")), given.get("index")
     if given.get("dim") != 0 or not isinstance(table, Tensor) or table.dim() != 2 or not isinstance(ids, Tensor):
         return None
@@ -63,7 +54,7 @@ def selected(function: Function, args: Args, kwargs: Kwargs) -> LookUp | None:
 
 def one_hot(function: Function, args: Args, kwargs: Kwargs) -> LookUp | None:
     """F.one_hot: the rows of an identity matrix, as numbers that can carry relevance."""
-    given: dict[str, Any] = {**dict(zip(("tensor", "num_classes"), args, strict=False)), **kwargs}
+    given = _named("tensor num_classes", args, kwargs)
     ids = given.get("tensor", given.get("input"))
     if not isinstance(ids, Tensor) or not ids.numel():
         return None
@@ -90,25 +81,18 @@ def _rows(given: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:
     return rows
 
 
-def bagged(
-    rows: Tensor,
-    ids: Tensor,
-    *,
-    mode: str,
-    offsets: Tensor | None,
-    weights: Tensor | None,
-    padding: int | None,
-    includes_last: bool,
-) -> Tensor:
+def _bagged(rows: Tensor, given: Mapping[str, Any]) -> Tensor:
     """The sum, mean or maximum of each bag's token vectors, without padding."""
+    ids: Tensor = given["input"]
+    offsets, weights, padding = (given.get(name) for name in ("offsets", "per_sample_weights", "padding_idx"))
     if weights is not None:
         rows = rows * weights[..., None]
-    kept = torch.ones_like(ids, dtype=torch.bool) if padding is None else ids != padding
+    kept = torch.ones_like(ids, dtype=torch.bool) if padding is None else ids != padding % len(given["weight"])
     if ids.dim() == 2:
         bags = [(rows[n], kept[n]) for n in range(len(ids))]
     else:
         starts = [0] if offsets is None else cast(list[int], offsets.tolist())
-        ends = starts[1:] if includes_last else [*starts[1:], len(ids)]
+        ends = starts[1:] if given.get("include_last_offset") else [*starts[1:], len(ids)]
         bags = [(rows[a:b], kept[a:b]) for a, b in zip(starts, ends, strict=False)]
-    pool = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax}[mode]
+    pool = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax}[given.get("mode") or "mean"]
     return torch.stack([pool(bag[mask], 0) if bool(mask.any()) else bag.new_zeros(bag.shape[-1]) for bag, mask in bags])

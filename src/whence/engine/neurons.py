@@ -115,37 +115,39 @@ class Ended(Neuron):
 
 
 class Opened(Neuron):
-    """A finished neuron x as a term of a sum."""
+    """A finished neuron x as a term of a sum. `is_dense`: all neurons along the last axis are terms, with one wire for them."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, is_infinite: bool, run: "ModelRun") -> Any:
+    def forward(ctx: Any, x: Tensor, is_infinite: bool, run: "ModelRun", is_dense: bool = False) -> Any:
         ctx.set_materialize_grads(False)
-        ctx.run, ctx.is_infinite = run, is_infinite
+        ctx.run, ctx.is_infinite, ctx.shape = run, is_infinite, x.shape
         run.keep(ctx, x)
         z = alias(x)
-        return (z, run.full(x, 1.0)) if run.shares else z
+        if not run.shares:
+            return z
+        return z, (run.full(x.narrow(-1, 0, 1), float(x.shape[-1])) if is_dense else run.full(x, 1.0))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Grads:
         (x,) = ctx.run.kept(ctx)
         q, s = (*grads, None)[:2]
         if q is None:
-            return s, None, None
+            return (None if s is None else s.expand(ctx.shape)), None, None, None
         if ctx.is_infinite:  # as a mask makes it: then q is 0
             r = torch.where(q == 0, 0.0, x * q)
-            return (r if s is None else r + s), None, None
-        return (x * q if s is None else torch.addcmul(s, x, q)), None, None
+            return (r if s is None else r + s), None, None, None
+        return (x * q if s is None else torch.addcmul(s, x, q)), None, None, None
 
 
 class Added(Neuron):
-    """Two finished neurons of one shape as an open sum of two terms: a + b, or a − b."""
+    """Two finished neurons of one shape as an open sum of two terms: a + scale · b."""
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, add: Callable[[Tensor, Tensor], Tensor], is_less: bool, run: "ModelRun") -> Any:
+    def forward(ctx: Any, a: Tensor, b: Tensor, scale: float, run: "ModelRun") -> Any:
         ctx.set_materialize_grads(False)
-        ctx.run, ctx.is_less = run, is_less
+        ctx.run, ctx.scale = run, scale
         run.keep(ctx, a, b)
-        z = add(a, b)
+        z = torch.add(a, b, alpha=scale)
         return (z, run.full(z, 2.0)) if run.shares else z
 
     @staticmethod
@@ -153,64 +155,29 @@ class Added(Neuron):
         a, b = ctx.run.kept(ctx)
         q, s = (*grads, None)[:2]
         if q is None:
-            return s, s, None, None, None
+            return s, s, None, None
         if s is None:
-            return a * q, b * (-q if ctx.is_less else q), None, None, None
-        return torch.addcmul(s, a, q), torch.addcmul(s, b, q, value=-1 if ctx.is_less else 1), None, None, None
+            return a * q, b * (q if ctx.scale == 1 else q * ctx.scale), None, None
+        return torch.addcmul(s, a, q), torch.addcmul(s, b, q, value=ctx.scale), None, None
 
 
 class Biased(Neuron):
     """An open sum with a bias added to it, which absorbs its part."""
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, bias: Tensor, node: Node, run: "ModelRun") -> Tensor:
-        ctx.run, ctx.node, ctx.shape = run, node, z.shape
+    def forward(ctx: Any, z: Tensor, bias: Tensor, call: ModelCall, run: "ModelRun") -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.run, ctx.call, ctx.shape = run, call, z.shape
         run.keep(ctx, bias)
         return z + bias
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Grads:
-        (q,), (bias,) = grads, ctx.run.kept(ctx)
-        ctx.run.ledger.absorb_bias(ctx.node.call, bias, q, ctx.node)
-        return fitted(q, ctx.shape), None, None, None
-
-
-class Normalised(Neuron):
-    """A finished neuron less its mean, times constants, plus a bias: an open sum of as many lower neurons as are averaged."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        scale: Tensor,
-        bias: Tensor | None,
-        axes: tuple[int, ...],
-        count: float,
-        node: Node,
-        run: "ModelRun",
-    ) -> Any:
-        ctx.set_materialize_grads(False)
-        ctx.run, ctx.node, ctx.axes = run, node, axes
-        run.keep(ctx, x, scale, bias)
-        z = (x - x.mean(axes, keepdim=True)) * scale
-        z = z if bias is None else z + bias
-        return (z, run.full(z, count)) if run.shares else z
-
-    @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Grads:
-        run, node = ctx.run, ctx.node
-        x, scale, bias = run.kept(ctx)
-        q, s = (*grads, None)[:2]
-        r: Tensor | None = None
-        if q is not None:
-            if bias is not None:
-                run.ledger.absorb_bias(node.call, bias, q, node)
-            each = q * scale
-            r = x * (each - each.mean(ctx.axes, keepdim=True))
-        if s is not None:
-            shared = s.sum(ctx.axes, keepdim=True)
-            r = shared.expand(x.shape) if r is None else r + shared
-        return r, *[None] * 6
+        (q,), (bias,) = grads, ctx.run.kept(ctx)
+        if q is None:
+            return None, None, None, None
+        ctx.run.ledger.absorb_bias(ctx.call, bias, q, ctx.call.outputs[0])
+        return fitted(q, ctx.shape), None, None, None
 
 
 class OpenedSides(Neuron):
@@ -288,9 +255,9 @@ class Dense(Neuron):
     """A linear layer of finished neurons: z = x Wᵀ + b, an open sum of as many lower neurons as x has features."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, node: Node, run: "ModelRun") -> Any:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, call: ModelCall, run: "ModelRun") -> Any:
         ctx.set_materialize_grads(False)
-        ctx.run, ctx.node = run, node
+        ctx.run, ctx.call = run, call
         run.keep(ctx, x, weight, bias)
         z = torch.nn.functional.linear(x, weight, bias)
         z = z if z._base is None else alias(z)
@@ -298,15 +265,12 @@ class Dense(Neuron):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Grads:
-        run, node = ctx.run, ctx.node
+        run, call = ctx.run, ctx.call
         x, weight, bias = run.kept(ctx)
         q, s = (*grads, None)[:2]
-        r: Tensor | None = None
-        if q is not None:
-            if bias is not None:
-                run.ledger.absorb_bias(node.call, bias, q, node)
-            r = torch.matmul(q.to(weight.dtype), weight)
-            r = x * r
+        if q is not None and bias is not None:
+            run.ledger.absorb_bias(call, bias, q, call.outputs[0])
+        r = None if q is None else x * torch.matmul(q.to(weight.dtype), weight)
         if s is not None:
             shared = s if s.shape[-1] == 1 else s.sum(-1, keepdim=True)
             r = shared.expand(x.shape) if r is None else r.add_(shared)

@@ -52,9 +52,8 @@ class Operation:
     writes: bool = False  # whether every spelling writes into the first argument
     erases: bool = False  # whether its in-place form replaces all of the old content
     weighs: Literal["", "always", "trained"] = ""  # when constants that go through it count as lower neurons of a sum
-    casts_ids: bool = False  # whether token ids stay where they are in it, and change their type alone
-    moves_ids: bool = False  # whether it only moves token ids; the table sets it where the rule rearranges or casts
-    computes_ids: bool = False  # whether it computes each id from the ids at the same place, as ids + 1 does
+    # what becomes of token ids: it "moves" them, "casts" them alone, or "computes" each from ids at the same place, as ids + 1
+    ids: Literal["", "moves", "casts", "computes"] = ""
     look_up: Callable[[Function, Args, Kwargs], LookUp | None] | None = None
     leaks: bool = False  # whether it hands out memory, which others may read and write unseen
     refused: str = ""  # why a call on explained values is refused, whatever comes of it

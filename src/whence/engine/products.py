@@ -1,5 +1,7 @@
 """Products: which factor is the gate and which the source, decided by the call that made each factor, or by the user."""
 
+import itertools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -21,7 +23,7 @@ from whence.engine.marks import (
     common_gate,
     common_log,
 )
-from whence.engine.rule import NoRule, Rule, is_number
+from whence.engine.rule import NoRule, Rule, detached, is_number
 from whence.engine.run import ModelRun
 from whence.engine.sources import decide_factors
 from whence.equations import Product
@@ -31,91 +33,67 @@ from whence.errors import InputError
 class GatedProduct(Rule):
     """gate ⊙ source: the paper's rule gives all relevance to the source, the other rules give a part to each factor.
 
-    Under the paper's rule, two sources (or two gates of one rank) get a half each.
+    Under the paper's rule, two sources (or two gates of one rank) get a half each. What a constant gets stops there.
     """
 
     words = "product"
     multiplies = combines = True
 
     def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
-        a, b = args[:2]
-        if run.rules.product == "all" and len(args) == 2 and _are_live(call):
-            found = self._opened(run, call, a, b, *cast(Sequence[Mark], call.marks))
-            if found is not None:
-                return found
-        marks = [run.look(each) if isinstance(each, Tensor) else None for each in (a, b)]
-        live = [mark is not None and mark.is_live for mark in marks]
-        with torch.no_grad():
-            y = call.function(*(each.detach() if isinstance(each, Tensor) else each for each in (a, b)), *args[2:], **kwargs)
-        is_infinite = any(mark.is_infinite for mark in marks if mark) or not all(
-            mark is not None or is_number(each) or run.is_finite(each) for each, mark in zip((a, b), marks, strict=True)
-        )
-        owner = run.agreed(call, [(each, m) for each, m in zip((a, b), marks, strict=True) if m is not None], y)
-        settings: dict[str, Any] = {"gate": self._gate(marks), "owner": owner, "is_infinite": is_infinite}
-        if not any(live):
-            return run.put(y, call, is_live=False, **settings)
+        marks = iter(call.marks)
+        factors = [(each, next(marks) if isinstance(each, Tensor) else None) for each in args]
+        marked = [(each, mark) for each, mark in factors if mark is not None]
+        nodes = [mark.node for _, mark in marked]
+        live = [node for node in nodes if node.is_live]
+        y = call.function(*[each.detach() if isinstance(each, Tensor) else each for each in args], **kwargs)
+        owner, gate = run.agreed(call, marked, y), _gate(nodes)
+        is_infinite = any([mark.node.is_infinite if mark is not None else not _is_finite(run, each) for each, mark in factors])
+        if not live:
+            return run.put(y, call, is_live=False, gate=gate, owner=owner, is_infinite=is_infinite)
         if run.rules.product != "all":
-            return self._share(run, call, (a, b), y, live, settings)
-        decide_factors(call, [mark.node for mark in marks if mark is not None and mark.is_live])
-        ranks = [0 if mark is None else mark.rank for mark in marks]
-        places = [0, 1] if ranks[0] == ranks[1] else [int(ranks[0] > ranks[1])]
-        sources = [run.finished((a, b)[n], cast(Mark, marks[n])) for n in places if live[n]]
-        call.sources = tuple(dict.fromkeys(cast(Mark, marks[n]).node for n in places if live[n]))
-        if len(sources) == len(places):
-            y = neurons.Passed.apply(sources[0], [y]) if len(sources) == 1 else neurons.Split.apply([y], *sources)
-            return run.put(y, call, **settings)
-        return self._absorb(run, call, sources, y, settings)  # the source, or one of two, is a constant
+            y = self._shared(run, call, factors, y, Node(call, owner=owner))
+            return run.put(y, call, gate=gate, owner=owner, is_infinite=is_infinite)
+        lowest = 0 if len(marked) < len(factors) else min([node.rank for node in nodes])
+        sources = [(each, mark) for each, mark in factors if mark is None or mark.node.rank == lowest]
+        if len(sources) > 1 or any([node.gate is not None and node.gate.is_choice for node in live]):
+            decide_factors(call, live)
+        call.sources = tuple(dict.fromkeys([mark.node for _, mark in sources if mark is not None and mark.node.is_live]))
+        ends = [
+            run.finished(each, mark)
+            if mark is not None and mark.node.is_live
+            else neurons.Absorbed.apply(run.anchor, [y.clone()], None, Node(call, owner=owner), run)
+            for each, mark in sources
+        ]
+        return run.put(_split(y, ends), call, gate=gate, owner=owner, is_infinite=is_infinite)
 
-    def _opened(self, run: ModelRun, call: ModelCall, a: Tensor, b: Tensor, one: Mark, other: Mark) -> Tensor | None:
-        """A gate that opens or closes a source, as the paper has it; None if it is not so plain."""
-        if one.node.gate is None:
-            source, x, gate = one, a, other.node.gate
-        else:
-            source, x, gate = other, b, one.node.gate
-        if gate is None or source.node.gate is not None or gate.is_choice:
-            return None
-        y = call.function(a.detach(), b.detach())
-        call.sources = (source.node,)
-        y = neurons.Passed.apply(run.finished(x, source), [y])
-        owner = run.agreed(call, [(a, one), (b, other)], y)
-        return run.put(y, call, owner=owner, is_infinite=one.is_infinite or other.is_infinite)
-
-    def _gate(self, marks: Sequence[Mark | None]) -> Gate | None:
-        factors = [mark.node for mark in marks if mark is not None]
-        gate = common_gate(factors)
-        if gate is not None and {factor.rank for factor in factors} == {NORMALISER, POSITIVE}:
-            return gate._replace(rank=SQUASHED)  # exp(a) / Σ exp(a), a softmax by hand
-        return gate
-
-    def _absorb(self, run: ModelRun, call: ModelCall, sources: Sequence[Tensor], y: Tensor, settings: dict[str, Any]) -> Tensor:
-        """All of the relevance stops at a constant source, or a half of it."""
-        if not sources:
-            node = Node(call, owner=settings["owner"])
-            return run.put(neurons.Absorbed.apply(run.anchor, [y], None, node, run), call, **settings)
-        node = Node(call, owner=settings["owner"])
-        half = neurons.Absorbed.apply(run.anchor, [y.clone()], None, node, run)
-        return run.put(neurons.Split.apply([y], sources[0], half), call, **settings)
-
-    def _share(
-        self,
-        run: ModelRun,
-        call: ModelCall,
-        factors: tuple[Any, Any],
-        y: Tensor,
-        live: Sequence[bool],
-        settings: dict[str, Any],
+    def _shared(
+        self, run: ModelRun, call: ModelCall, factors: Sequence[tuple[Any, Mark | None]], y: Tensor, node: Node
     ) -> Tensor:
         """A part for each factor, by the rules half, prop or abs."""
         call.sources = tuple(node for node in call.inputs if node.is_live)
+        live = [mark is not None and mark.is_live for _, mark in factors]
         tensors = [
-            run.finished(each, cast(Mark, run.look(each)))
-            if is_live
-            else (each.detach() if isinstance(each, Tensor) else torch.as_tensor(each, device=y.device)).to(y)
-            for each, is_live in zip(factors, live, strict=True)
+            run.finished(each, mark) if mark is not None and mark.is_live else torch.as_tensor(detached(each)).to(y)
+            for each, mark in factors
         ]
-        node = Node(call, owner=settings["owner"])
-        values = (tensors[0].detach(), tensors[1].detach())
-        return run.put(neurons.Multiplied.apply([y], *tensors, values, live, node, run), call, **settings)
+        return neurons.Multiplied.apply([y], *tensors, (tensors[0].detach(), tensors[1].detach()), live, node, run)
+
+
+def _split(y: Tensor, ends: Sequence[Tensor]) -> Tensor:
+    """The product y, whose relevance goes to its sources in equal parts."""
+    return neurons.Passed.apply(ends[0], [y]) if len(ends) == 1 else neurons.Split.apply([y], *ends)
+
+
+def _is_finite(run: ModelRun, constant: Any) -> bool:
+    return is_number(constant) or run.is_finite(constant)
+
+
+def _gate(factors: Sequence[Node]) -> Gate | None:
+    """The gate that a product of gates is."""
+    gate = common_gate(factors)
+    if gate is not None and {factor.rank for factor in factors} == {NORMALISER, POSITIVE}:
+        return gate._replace(rank=SQUASHED)  # exp(a) / Σ exp(a), a softmax by hand
+    return gate
 
 
 class LogProduct(Rule):
@@ -125,25 +103,39 @@ class LogProduct(Rule):
 
     def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
         pairs = [(each, mark) for each in args[:2] if isinstance(each, Tensor) and (mark := run.look(each)) is not None]
-        living = [(each, mark) for each, mark in pairs if mark.is_live]
-        marks = list(dict.fromkeys(mark.node for _, mark in living))
-        lowest = common_log(marks)
-        call.sources = tuple(mark for mark in marks if run.rules.product != "all" or mark.log == lowest)
-        if run.rules.product == "all" and len(marks) > 1 and len({mark.log for mark in marks}) == 1:
+        living = {mark.node: (each, mark) for each, mark in pairs if mark.is_live}
+        y = call.function(*map(detached, args), **kwargs)
+        owner = run.agreed(call, list(living.values()), y)
+        is_whole, lowest = run.rules.product == "all", common_log(list(living))
+        if is_whole and len(living) > 1 and len({node.log for node in living}) == 1:
             call.decide("no gate", "logarithms are added; each of the factors gets an equal part")
-        with torch.no_grad():
-            y = call.function(*(each.detach() if isinstance(each, Tensor) else each for each in args), **kwargs)
-        owner = run.agreed(call, living, y)
-        own = {id(mark.node): run.finished(each, mark) for each, mark in living}
-        sources = [own[id(mark)] for mark in call.sources]
-        if run.rules.product == "all" or len(marks) != 2:
-            found = neurons.Passed.apply(sources[0], [y]) if len(sources) == 1 else neurons.Split.apply([y], *sources)
+        call.sources = tuple(node for node in living if not is_whole or node.log == lowest)
+        sources = [run.finished(*living[node]) for node in call.sources]
+        if is_whole or len(living) != 2:
+            found = _split(y, sources)
         else:
             values = (sources[0].detach().exp(), sources[1].detach().exp())
-            node = Node(call, owner=owner)
-            found = neurons.Multiplied.apply([y], *sources, values, (True, True), node, run)
+            found = neurons.Multiplied.apply([y], *sources, values, (True, True), Node(call, owner=owner), run)
         is_infinite = any(mark.is_infinite for _, mark in pairs)
         return run.put(found, call, log=common_log([mark.node for _, mark in pairs]), owner=owner, is_infinite=is_infinite)
+
+
+class RunningProduct(Rule):
+    """A product of many factors; of gates, it is a gate again. Each factor gets an equal part."""
+
+    words = "product over an axis"
+
+    def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
+        x, mark = args[0], cast(Mark, run.look(args[0]))
+        call.decide("no gate", "each of the factors gets an equal part")
+        y = call.function(x.detach(), *args[1:], **kwargs)
+        owner = sums.reduced_owner(run, call, x, mark, y, args, kwargs)
+        if mark.is_live:
+            call.sources = (mark.node,)
+            summed = torch.cumsum if call.name == "cumprod" else torch.sum
+            counts = summed(run.full(x, 1.0), *args[1:], **kwargs)
+            y = neurons.Weighed.apply(summed(run.finished(x, mark), *args[1:], **kwargs), [y], counts.reciprocal())
+        return run.put(y, call, is_live=mark.is_live, gate=mark.gate, owner=owner, is_infinite=True)
 
 
 RuleFor = Callable[[ModelRun, Args, Kwargs], Rule]
@@ -154,50 +146,32 @@ def addition(read: sums.Reader) -> RuleFor:
     plain, of_logs = sums.Sum(read), LogProduct()
 
     def rule(run: ModelRun, args: Args, kwargs: Kwargs) -> Rule:
-        is_log = False
-        for mark in cast(ModelCall, run.current).marks:
-            if mark is not None and mark.node.is_live:
-                if mark.node.log is None:
-                    return plain
-                is_log = True
-        return of_logs if is_log else plain
+        live = [mark.node for mark in cast(ModelCall, run.current).marks if mark is not None and mark.is_live]
+        return plain if common_log(live) is None else of_logs
 
     return rule
 
 
-def _are_live(call: ModelCall) -> bool:
-    """Whether a call has two operands, which both depend on what is explained."""
-    marks = call.marks
-    if len(marks) != 2:
-        return False
-    one, other = marks
-    return one is not None and other is not None and one.node.is_live and other.node.is_live
-
-
-SCALE, DIVISION = sums.Scale(), sums.Scale(divides=True)
-WEIGHT = weighted.Weighted(weighted.elementwise)
-PRODUCT = GatedProduct()
+PRODUCT, WEIGHT = GatedProduct(), weighted.Weighted(weighted.elementwise)
+SCALES, DIVISION = (sums.Sum(sums.scaled), sums.Sum(sums.scaled_by_first)), sums.Sum(sums.divided)
 
 
 def multiplication(run: ModelRun, args: Args, kwargs: Kwargs) -> Rule:
     """The rule for a ⊙ b: a gate times its source, a trained weight, or a constant scale."""
-    a, b = args[:2]
-    if _are_live(cast(ModelCall, run.current)) and not (a.is_complex() or b.is_complex()):
-        return PRODUCT
-    marks = [run.look(each) if isinstance(each, Tensor) else None for each in (a, b)]
-    live = [n for n, mark in enumerate(marks) if mark is not None and mark.is_live]
-    is_complex = any(isinstance(each, Tensor) and each.is_complex() for each in (a, b))
-    if is_complex and (len(live) == 2 or all(isinstance(each, Tensor) for each in (a, b))):
+    call = cast(ModelCall, run.current)
+    live = [mark is not None and mark.node.is_live for mark in call.marks]
+    if len(live) == 2 and any([each.is_complex() for each in call.tensors]):
         return WEIGHT
-    if len(live) != 1:
+    if sum(live) != 1:
         return PRODUCT
-    own, other = marks[live[0]], (b, a)[live[0]]
-    if is_number(other) or isinstance(other, bool) or (isinstance(other, Tensor) and not other.is_floating_point()):
-        return SCALE
-    assert own is not None
-    if own.gate is not None and (marks[1 - live[0]] is not None or not is_weight(other, (a, b)[live[0]], run)):
+    x, mark = call.tensors[live.index(True)], cast(Mark, call.marks[live.index(True)])
+    place = 0 if x is args[0] else 1
+    other = args[1 - place]
+    if not (isinstance(other, Tensor) and other.is_floating_point()):
+        return SCALES[place]
+    if mark.gate is not None and (call.marks[1 - place] is not None or not is_weight(other, x, run)):
         return PRODUCT  # the constant is an initial state behind its gate
-    return WEIGHT if run.is_trained(other) else SCALE
+    return WEIGHT if run.is_trained(other) else SCALES[place]
 
 
 def is_weight(constant: Tensor, beside: Tensor, run: ModelRun) -> bool:
@@ -289,11 +263,6 @@ def quotient(a: Tensor | float, b: Tensor, *, rounding_mode: str | None = None) 
     return b.reciprocal() * a
 
 
-def turned_matrix_product(a: Tensor, b: Tensor) -> Tensor:
-    """b @ a, as `Tensor.__rmatmul__` is called."""
-    return matrix_product(b, a)
-
-
 def linear_product(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """F.linear as elementwise products and sums."""
     found = matrix_product(input, weight.transpose(-1, -2) if weight.dim() > 1 else weight)
@@ -310,10 +279,7 @@ def bilinear_product(a: Tensor, b: Tensor, weight: Tensor, bias: Tensor | None =
 
 def running_product(tensor: Tensor, dim: int, *, dtype: None = None) -> Tensor:
     """torch.cumprod as one product after the other."""
-    found = [tensor.select(dim, 0)]
-    for n in range(1, tensor.shape[dim]):
-        found.append(found[-1] * tensor.select(dim, n))
-    return torch.stack(found, dim)
+    return torch.stack(list(itertools.accumulate(tensor.unbind(dim), operator.mul)), dim)
 
 
 def whole_product(tensor: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: None = None) -> Tensor:
@@ -326,14 +292,11 @@ def whole_product(tensor: Tensor, dim: int | None = None, keepdim: bool = False,
 Apart = Callable[[Sequence[Node | None], Product], Callable[..., Tensor] | None]
 
 
-def if_both_get_relevance(taken_apart: Callable[..., Tensor]) -> Apart:
-    """Splits a call whose first two factors are live into elementwise products, if both get relevance."""
-    return lambda live, product: taken_apart if product != "all" and sum(m is not None for m in live[:2]) > 1 else None
-
-
-def if_any_get_relevance(taken_apart: Callable[..., Tensor]) -> Apart:
-    """The same, for any number of factors."""
-    return lambda live, product: taken_apart if product != "all" and sum(m is not None for m in live) > 1 else None
+def if_several(taken_apart: Callable[..., Tensor], *, factors: int | None = None) -> Apart:
+    """Splits a call into elementwise products if several of its first `factors` operands get relevance."""
+    return lambda live, product: (
+        taken_apart if product != "all" and len(live[:factors]) - live[:factors].count(None) > 1 else None
+    )
 
 
 def if_no_gates(taken_apart: Callable[..., Tensor]) -> Apart:

@@ -4,7 +4,7 @@ Layers and directions are unrolled here, time in `recurrent`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -40,10 +40,19 @@ class RecurrentCall:
         """1, or 2 for a bidirectional layer."""
         return len(self.layers[0])
 
-    def of_layer(self, k: int, states: Sequence[Tensor]) -> Sequence[Tensor]:
-        """The states (layers · directions, B, ·) of one layer."""
-        own = slice(k * self.directions, (k + 1) * self.directions)
-        return states if len(self.layers) == 1 else [state[own] for state in states]
+    def stacked(self, states: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The states (layers · directions, B, ·), also of a cell."""
+        return [state[None] for state in states] if self.is_cell else states
+
+    def of_layer(self, k: int, states: Sequence[Tensor], *, axis: int = 0) -> Sequence[Tensor]:
+        """One layer's part of states (layers · directions, B, ·), or of what arrives at them for several targets."""
+        if len(self.layers) == 1:
+            return states
+        return [state.narrow(axis, k * self.directions, self.directions) for state in states]
+
+    def joined(self, states: Sequence[Sequence[Tensor]], *, axis: int = 0) -> Sequence[Tensor]:
+        """The states of all layers, given by layer."""
+        return states[0] if len(states) == 1 else [torch.cat(each, axis) for each in zip(*states, strict=True)]
 
     def boundaries(self, carried: Sequence[Tensor], direction: int) -> Tensor:
         """Sum the relevance (K, T + 1, B, ·) that a direction's states carry to (K, B, T + 1), in the order of the input."""
@@ -103,48 +112,39 @@ class FollowedLayers:
     ) -> None:
         self.run, self.call, self.read, self.live, self.by_step = run, call, read, live, by_step
         x = read.to_steps(read.data)
-        initial = self._initial(read.states)
+        initial = read.stacked(read.states)
         self.layers: list[Chosen] = []
         for k, directions in enumerate(read.layers):
             states = read.of_layer(k, initial)
             self.layers.append(run_layer(cell, x, directions, states, read.lengths, product=run.rules.product))
             x = self.layers[-1].outputs()
-        parts = zip(*(layer.final() for layer in self.layers), strict=True)
-        finals = [each[0] if len(self.layers) == 1 else torch.cat(each) for each in parts]
+        finals = read.joined([layer.final() for layer in self.layers])
         outputs = [final[0] for final in finals] if read.is_cell else [read.from_steps(x), *finals]
         self.outputs = [out.clone() if run.is_safe else alias(out) for out in outputs]
         self.shapes = [out.shape for out in self.outputs]
-
-    def _initial(self, states: Sequence[Tensor]) -> list[Tensor]:
-        return [state[None] if self.read.is_cell else state for state in states]
 
     def back(self, relevance: Sequence[Tensor | None], x: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
         """From the relevance (K, *shape) of the outputs to that of the input and of the initial states."""
         run, read = self.run, self.read
         targets = next(len(r) for r in relevance if r is not None)
-        shapes = zip(relevance, self.shapes, strict=True)
-        if read.is_cell:
-            r_x: Tensor | None = None
-            r_states = [_filled(r, shape, x, targets).unsqueeze(1) for r, shape in shapes]
-        else:
-            r_x = None if relevance[0] is None else read.to_steps(relevance[0])
-            r_states = [_filled(r, shape, x, targets) for r, shape in [*shapes][1:]]
-        initial, r_initial = self._initial(states), list[Sequence[Tensor]]()
-        node, shape = self.call.outputs[-1], self.shapes[-1]
-        columns = run.samples.columns(node.owner, shape, x.device)
+        r_x = None if read.is_cell or relevance[0] is None else read.to_steps(relevance[0])
+        ends = [*zip(relevance, self.shapes, strict=True)][0 if read.is_cell else 1 :]
+        filled = [x.new_zeros(targets, *shape) if r is None else r for r, shape in ends]
+        r_states = [each.unsqueeze(1) for each in filled] if read.is_cell else filled
+        initial, r_initial = read.stacked(states), list[Sequence[Tensor]]()
+        columns = run.samples.columns(self.call.outputs[-1].owner, self.shapes[-1], x.device)
 
         def enter(kind: str, amount: Tensor, part: str = "") -> None:
             run.enter(self.call, kind, run.samples.of_columns(amount, columns), part=part)
 
         for k in reversed(range(len(self.layers))):
             layer, is_first = self.layers[k], k == 0
-            count = read.directions
-            own = r_states if len(self.layers) == 1 else [r[:, k * count : (k + 1) * count] for r in r_states]
-            only = run.direction if is_first and count == 2 else None
+            own = read.of_layer(k, r_states, axis=1)
+            only = run.direction if is_first and read.directions == 2 else None
             layer.renew(read.to_steps(x) if is_first else None, read.of_layer(k, initial))
             keep = run.memory is not None and not read.is_cell
             swept = layer.relevance(r_x, own, run.rules, direction=only, by_step=is_first and self.by_step, keep=keep)
-            for d in range(count):
+            for d in range(read.directions):
                 part = "" if read.is_cell else f"l{k}_reverse" if d else f"l{k}"
                 if run.rules.delta != 1:
                     enter("bias", swept.bias[d], part)
@@ -157,11 +157,10 @@ class FollowedLayers:
         assert r_x is not None
         if run.rules.epsilon == 0 and not all(bool(each.isfinite().all()) for each in (r_x, *r_initial[0])):
             raise InputError(DIVIDES.format(self.call.layer or "the model"))
-        first = r_initial[0] if len(self.layers) == 1 else [torch.cat(each, dim=1) for each in zip(*r_initial, strict=True)]
-        found = [r_x, *first]
-        for is_live, r, kind in zip(self.live, found, ["constant", *["initial_state"] * len(states)], strict=True):
+        first = read.joined(r_initial, axis=1)
+        for place, (is_live, r) in enumerate(zip(self.live, (r_x, *first), strict=True)):
             if not is_live:
-                enter(kind, r.sum((1, 3)))
+                enter("initial_state" if place else "constant", r.sum((1, 3)))
         r_data = read.from_steps(r_x)
         if self.by_step:  # a sum over the features is spread along them again
             r_data = (r_data / x.shape[-1]).expand(targets, *x.shape)
@@ -218,17 +217,11 @@ class Recurrence(Rule):
         call.sources = tuple(dict.fromkeys(cast(Mark, mark).node for mark, is_live in zip(marks, live, strict=True) if is_live))
         if any(node.is_live and node not in call.sources for node in call.inputs):
             raise NoRule("its weights depend on the input")
-        plain = RecurrentCall(
-            tensors[0].detach(),
-            tuple(each.detach() for each in tensors[1:]),
-            *_rest(read),
-            is_cell=read.is_cell,
-            batch_axis=read.batch_axis,
-        )
+        plain = replace(read, data=tensors[0].detach(), states=tuple(each.detach() for each in tensors[1:]))
         by_step = run.by_step and not read.is_cell and live[0] and _is_leaf(cast(Mark, marks[0]).node) and read.data.dim() > 1
         with torch.no_grad():
             followed = FollowedLayers(run, call, self.cell, plain, live, by_step=by_step)
-        owners = self._owners(run, call, read, marks, followed)
+        owners = self._owners(run, call, read, marks, followed.shapes)
         outputs = run.recurred(Recurred, followed, tensors) if any(live) else followed.outputs
         for out, owner in zip(outputs, owners, strict=True):
             run.captured(out.detach())  # a part of what the layer keeps for the way back
@@ -238,54 +231,38 @@ class Recurrence(Rule):
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _owners(
-        self, run: ModelRun, call: ModelCall, read: RecurrentCall, marks: Sequence[Mark | None], followed: FollowedLayers
+        self, run: ModelRun, call: ModelCall, read: RecurrentCall, marks: Sequence[Mark | None], shapes: Sequence[torch.Size]
     ) -> Sequence[Owner]:
-        samples, shapes = run.samples, followed.shapes
-        if samples.is_one or all(mark is None or mark.owner is None for mark in marks):
+        """Which sample each element of the outputs belongs to."""
+        owners = [None if mark is None else mark.owner for mark in marks]
+        if run.samples.is_one or all(owner is None for owner in owners):
             return [None] * len(shapes)
-        x, device = read.data, read.data.device
-        batch = marks[0].owner if marks[0] is not None else None
-        others = [mark.owner for mark in marks[1:] if mark is not None and mark.owner is not None]
-        is_usual = read.batch_axis is not None and (batch is None or (isinstance(batch, int) and batch == read.batch_axis))
-        if is_usual and all(isinstance(owner, int) and owner == -2 for owner in others):
-            return [-2] * len(shapes) if read.is_cell else [read.batch_axis, *[-2] * (len(shapes) - 1)]
-        known: list[tuple[Owner, torch.Size]] = []
-        if marks[0] is not None and marks[0].is_live and batch is not None:
-            rows = samples.reduced(call, batch, x.shape, (-1,), device)
-            numbers = samples.numbers(rows, (*x.shape[:-1], 1), device)
-            steps = read.to_steps(numbers)
-            joint = samples.reduced(call, steps, steps.shape, (0,), device)
-            if isinstance(joint, Tensor):
-                known.append((joint[0], joint[0].shape))  # (B, 1)
-        for mark, state in zip(marks[1:], read.states, strict=True):
-            if mark is None or not mark.is_live or mark.owner is None:
-                continue
-            numbers = samples.numbers(
-                samples.reduced(call, mark.owner, state.shape, (-1,), device), (*state.shape[:-1], 1), device
-            )
-            joint = numbers if read.is_cell else samples.reduced(call, numbers, numbers.shape, (0,), device)
-            if isinstance(joint, Tensor):
-                own = joint if read.is_cell else joint[0]
-                known.append((own, own.shape))
-        if call.is_mixed or not known:
-            return [None] * len(shapes)
-        columns = samples.agreed(call, known, known[0][1], device)
+        usual = [read.batch_axis, *[-2] * len(read.states)]
+        known = [(owner, axis) for owner, axis in zip(owners, usual, strict=True) if owner is not None]
+        if read.batch_axis is not None and all(isinstance(owner, int) and owner == axis for owner, axis in known):
+            return usual[1:] if read.is_cell else usual
+        columns = self._columns(run, call, read, marks)
         if columns is None:
             return [None] * len(shapes)
-        found = samples.numbers(columns, known[0][1], device)
-        if read.is_cell:
-            return [samples.told(found.expand(shape)) for shape in shapes]
-        over_time = read.from_steps(found.expand(len(read.to_steps(x)), *found.shape))
-        return [samples.told(over_time.expand(shapes[0])), *(samples.told(found.expand(shape)) for shape in shapes[1:])]
+        found = [columns] * len(shapes)
+        if not read.is_cell:
+            found[0] = read.from_steps(columns.expand(len(read.to_steps(read.data)), *columns.shape))
+        return [run.samples.told(numbers.expand(shape)) for numbers, shape in zip(found, shapes, strict=True)]
 
-
-def _filled(r: Tensor | None, shape: torch.Size, x: Tensor, targets: int) -> Tensor:
-    """What came back to an output, (K, *shape), zeros if nothing did."""
-    return x.new_zeros(targets, *shape) if r is None else r
-
-
-def _rest(read: RecurrentCall) -> tuple[Any, ...]:
-    return read.layers, read.lengths, read.to_steps, read.from_steps
+    def _columns(self, run: ModelRun, call: ModelCall, read: RecurrentCall, marks: Sequence[Mark | None]) -> Tensor | None:
+        """The sample numbers (B, 1) of the columns of the batch; None if a column holds several samples, or none."""
+        samples, device, known = run.samples, read.data.device, list[tuple[Owner, torch.Size]]()
+        for place, (tensor, mark) in enumerate(zip((read.data, *read.states), marks, strict=True)):
+            if mark is None or not mark.is_live or mark.owner is None:
+                continue
+            rows = samples.reduced(call, mark.owner, tensor.shape, (-1,), device)
+            numbers = samples.numbers(rows, (*tensor.shape[:-1], 1), device)
+            numbers = read.stacked([numbers])[0] if place else read.to_steps(numbers)
+            joint = samples.reduced(call, numbers, numbers.shape, (0,), device, keeps=False)
+            if isinstance(joint, Tensor):
+                known.append((joint, joint.shape))
+        columns = samples.agreed(call, known, known[0][1], device) if known and not call.is_mixed else None
+        return None if columns is None else samples.numbers(columns, known[0][1], device)
 
 
 def _is_leaf(node: Node) -> bool:

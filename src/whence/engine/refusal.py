@@ -8,15 +8,14 @@ from torch import overrides
 from whence.engine.marks import Function
 from whence.errors import NoRuleError
 
+WAY_OUT = "or use a method that needs no rules, such as method=whence.GradientXInput()."
+
 
 def no_rule(function: Function, layer: str, reason: str = "") -> NoRuleError:
     """The error for a call without a rule: which function, in which layer, why, and what to do."""
     name = name_of(function)
     because = f": {reason}" if reason else ""
-    return NoRuleError(
-        f"no rule for {name} ({place(layer)}){because}. Add one with @whence.handles({name}), "
-        "or use a method that needs no rules, such as method=whence.GradientXInput()."
-    )
+    return NoRuleError(f"no rule for {name} ({place(layer)}){because}. Add one with @whence.handles({name}), {WAY_OUT}")
 
 
 class Blocked(NamedTuple):
@@ -35,10 +34,7 @@ def blocked(calls: Sequence[Blocked]) -> NoRuleError:
         f"({n}) {name_of(call.function)} ({place(call.layer)}){f': {call.reason}' if call.reason else ''}"
         for n, call in enumerate(calls, 1)
     )
-    return NoRuleError(
-        f"{len(calls)} calls have no rule: {found}. Add rules with @whence.handles(function), "
-        "or use a method that needs no rules, such as method=whence.GradientXInput()."
-    )
+    return NoRuleError(f"{len(calls)} calls have no rule: {found}. Add rules with @whence.handles(function), {WAY_OUT}")
 
 
 def name_of(function: Function) -> str:

@@ -44,6 +44,11 @@ def divide_into(tensor: Tensor, other: Tensor | float) -> Tensor:
     return tensor.reciprocal() * other
 
 
+def multiply_into(tensor: Tensor, other: Tensor) -> Tensor:
+    """other @ tensor, as Tensor.__rmatmul__ is called."""
+    return other @ tensor
+
+
 def square(tensor: Tensor) -> Tensor:
     """tensor²."""
     return tensor * tensor

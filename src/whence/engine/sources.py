@@ -8,17 +8,13 @@ from collections.abc import Sequence
 from whence.engine.marks import ModelCall, Node
 
 
-def rank_of(node: Node | None) -> int:
-    """How surely a factor is a gate."""
-    return 0 if node is None else node.rank
-
-
 def decide_factors(call: ModelCall, live: Sequence[Node]) -> None:
     """Note what had to be decided about a product, if neither the paper nor the user says which factor is the gate."""
     live = list(dict.fromkeys(live))
     if len(live) < 2:
         return
-    highest, lowest = max(live, key=rank_of), min(map(rank_of, live))
+    ranks = [node.rank for node in live]
+    highest, lowest = live[ranks.index(max(ranks))], min(ranks)
     if highest.gate is None or highest.rank == lowest:
         sources = [node for node in live if node.rank == lowest]
         each = "a half" if len(sources) == 2 else f"1/{len(sources)}"

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from whence.choice import Choice
 from whence.engine.marks import Before, Contents, Mark, ModelCall, Node
 from whence.engine.refusal import Blocked, blocked
 from whence.engine.run import ModelRun
+from whence.engine.writing import laid
 from whence.trees import floats_of, mapped
 
 
@@ -71,29 +72,20 @@ def _followed(run: ModelRun, tensor: Tensor, mask: Tensor) -> Origin:
 
 def _unpacked(origin: Origin, contents: Contents) -> list[Origin]:
     """What masks of a buffer pick of the squashed scores that were written into it, the last write first, and of the rest."""
-    found, rest = list[Origin](), torch.zeros_like(origin.mask)
-    left = [_laid_out(origin.tensor, mask) for mask in origin.mask]
+    found = list[Origin]()
+    left, rest = ([laid(mask, origin.tensor) for mask in origin.mask] for _ in range(2))
     for write in reversed(contents.writes):
         parts = [write.read(each).clone() for each in left]
-        for each, part in zip(left, parts, strict=True):
-            write.put(each, torch.zeros_like(part))
-        if write.mark is not None and write.mark.before is not None:
-            found.append(
-                Origin(write.content, write.mark, torch.stack([part.sum_to_size(write.content.shape) for part in parts]))
-            )
-        else:
-            for each, part in zip(rest, parts, strict=True):
-                memory = _laid_out(origin.tensor, torch.zeros_like(each))
-                write.put(memory, part)
-                each += memory
-    rest += torch.stack(left)
-    plain = replace(origin.mark, before=None)
-    return [each for each in (*found, Origin(origin.tensor, plain, rest)) if bool(each.mask.any())]
-
-
-def _laid_out(like: Tensor, mask: Tensor) -> Tensor:
-    """A mask in memory of its own, laid out like a tensor."""
-    return torch.empty_strided(like.shape, like.stride(), dtype=mask.dtype, device=mask.device).copy_(mask)
+        is_squashed = write.mark is not None and write.mark.before is not None
+        for mask, other, part in zip(left, rest, parts, strict=True):
+            write.put(mask, torch.zeros_like(part))
+            if is_squashed:
+                write.put(other, write.read(other) - part)
+        if is_squashed:
+            mask = torch.stack([part.sum_to_size(write.content.shape) for part in parts])
+            found.append(Origin(write.content, cast(Mark, write.mark), mask))
+    plain = Origin(origin.tensor, replace(origin.mark, before=None), torch.stack(rest))
+    return [each for each in (*found, plain) if bool(each.mask.any())]
 
 
 def _moved_back(run: ModelRun, before: Before, mask: Tensor) -> list[Origin]:

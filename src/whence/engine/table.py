@@ -6,7 +6,7 @@ applies to the function, to the tensor's method of that name, to its in-place fo
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.nn import functional as F
@@ -18,10 +18,7 @@ from whence.engine.activations import (
     SIGN,
     STEP_SIZE,
     Activation,
-    LogSum,
-    Mirrored,
-    RunningProduct,
-    Softmax,
+    Joint,
     exponential,
     power,
     within_unit,
@@ -38,8 +35,8 @@ def line(
     names: str, rule: Rule | RuleFor | None = None, *, operators: str = "", **known: Any
 ) -> tuple[Sequence[Operation], Sequence[str]]:
     """One line of the table. Token ids can be followed through whatever only rearranges or casts numbers."""
-    casts = isinstance(rule, Rule) and rule.casts
-    known = {"casts_ids": casts, "moves_ids": casts or (isinstance(rule, Rule) and rule.rearranges), **known}
+    if isinstance(rule, Rule) and (rule.casts or rule.rearranges):
+        known = {"ids": "casts" if rule.casts else "moves", **known}
     return [Operation(name, rule, **known) for name in names.split()], operators.split()
 
 
@@ -48,26 +45,20 @@ def dense(read: weighted.Reader) -> Weighted:
     return Weighted(read, is_dense=True)
 
 
+CONVOLUTIONS = "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d"
+
 TABLE = Table([
     # Weighted connections
-    line("linear", dense(weighted.linear), weighs="always", apart=products.if_both_get_relevance(products.linear_product)),
-    line("matmul", dense(weighted.matmul), operators="__matmul__", weighs="trained",
-         apart=products.if_any_get_relevance(products.matrix_product)),
-    line("mm", dense(weighted.matmul), weighs="trained", apart=products.if_any_get_relevance(products.matrix_product)),
-    line("bmm mv dot", dense(weighted.matmul), apart=products.if_any_get_relevance(products.matrix_product)),
-    line("rmatmul", dense(weighted.matmul_from_right), operators="__rmatmul__", weighs="trained",
-         apart=products.if_any_get_relevance(products.turned_matrix_product)),
-    line("einsum", dense(weighted.einsum), weighs="trained", apart=products.if_any_get_relevance(products.einsum_product)),
-    line("conv1d", dense(convolution(F.conv1d))),
-    line("conv2d", dense(convolution(F.conv2d))),
-    line("conv3d", dense(convolution(F.conv3d))),
-    line("conv_transpose1d", dense(convolution(F.conv_transpose1d))),
-    line("conv_transpose2d", dense(convolution(F.conv_transpose2d))),
-    line("conv_transpose3d", dense(convolution(F.conv_transpose3d))),
+    line("linear", dense(weighted.linear), weighs="always", apart=products.if_several(products.linear_product, factors=2)),
+    line("matmul mm", dense(weighted.matmul), operators="__matmul__", weighs="trained",
+         apart=products.if_several(products.matrix_product)),
+    line("bmm mv dot sparse_mm", dense(weighted.matmul), apart=products.if_several(products.matrix_product)),
+    line("rmatmul", rewrite=rewrites.multiply_into, operators="__rmatmul__"),
+    line("einsum", dense(weighted.einsum), weighs="trained", apart=products.if_several(products.einsum_product)),
+    *(line(name, dense(convolution(getattr(F, name)))) for name in CONVOLUTIONS.split()),
     line("outer ger", Weighted(weighted.product_of(torch.outer))),
-    line("tensordot", dense(weighted.product_of(weighted.tensordot))),
-    line("sparse_mm", dense(weighted.matmul), apart=products.if_any_get_relevance(products.matrix_product)),
-    line("bilinear", dense(weighted.bilinear), apart=products.if_any_get_relevance(products.bilinear_product)),
+    line("tensordot", dense(weighted.product_of(cast(Any, torch.tensordot)))),
+    line("bilinear", dense(weighted.bilinear), apart=products.if_several(products.bilinear_product)),
     line("layer_norm", Weighted(weighted.layer_norm)),
     line("batch_norm", Weighted(weighted.batch_norm)),
     line("addmm", dense(weighted.addmm), weighs="trained", apart=products.unless_dense(rewrites.add_product)),
@@ -84,9 +75,9 @@ TABLE = Table([
     line("multi_head_attention_forward", rewrite=attention.multi_head_attention_forward),
 
     # Sums
-    line("add", products.addition(sums.add), operators="__add__ __radd__ __iadd__", computes_ids=True),
-    line("sub subtract", products.addition(sums.subtract), operators="__sub__ __isub__", computes_ids=True),
-    line("rsub", products.addition(sums.subtract_from), operators="__rsub__", computes_ids=True),
+    line("add", products.addition(sums.add), operators="__add__ __radd__ __iadd__", ids="computes"),
+    line("sub subtract", products.addition(sums.subtract), operators="__sub__ __isub__", ids="computes"),
+    line("rsub", products.addition(sums.subtract_from), operators="__rsub__", ids="computes"),
     line("neg negative", sums.Sum(sums.negate), operators="__neg__"),
     line("sum", sums.Reduction()),
     line("mean", sums.Reduction(is_mean=True)),
@@ -95,92 +86,65 @@ TABLE = Table([
     line("adaptive_avg_pool1d", rewrite=rewrites.adaptive_average_pool),
 
     # Linear maps by their derivative
-    line("avg_pool2d avg_pool3d adaptive_avg_pool2d adaptive_avg_pool3d interpolate", Map()),
-    line("scatter_add index_add fold trace", Map()),
+    line("avg_pool2d avg_pool3d adaptive_avg_pool2d adaptive_avg_pool3d interpolate scatter_add index_add fold trace", Map()),
     line("fft_fft fft_ifft fft_rfft fft_irfft fft_hfft fft_ihfft", Map(axes=maps.transformed)),
     line("fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2", Map(axes=maps.transformed_twice)),
     line("fft_fftn fft_ifftn fft_rfftn fft_irfftn", Map(axes=maps.transformed_everywhere)),
-    line("real imag conj resolve_conj conj_physical complex", Map(axes=maps.nowhere)),
-    line("view_as_real", Map(axes=maps.nowhere)),
+    line("real imag conj resolve_conj conj_physical complex view_as_real", Map(axes=maps.nowhere)),
     line("view_as_complex", Map(axes=maps.last)),
 
     # Products
-    line("mul multiply", products.multiplication, operators="__mul__ __rmul__ __imul__", computes_ids=True),
+    line("mul multiply", products.multiplication, operators="__mul__ __rmul__ __imul__", ids="computes"),
     line("div divide true_divide", products.division, operators="__truediv__ __itruediv__", apart=products.quotient_apart),
     line("__rdiv__", rewrite=rewrites.divide_into),
     line("square", rewrite=rewrites.square),
     line("addcmul", rewrite=rewrites.add_elementwise_product),
     line("lerp", rewrite=rewrites.interpolate),
     line("glu", rewrite=rewrites.gated_linear_unit),
-    line("prod", RunningProduct(), apart=products.if_no_gates(products.whole_product)),
-    line("cumprod", RunningProduct(), apart=products.if_no_gates(products.running_product)),
+    line("prod", products.RunningProduct(), apart=products.if_no_gates(products.whole_product)),
+    line("cumprod", products.RunningProduct(), apart=products.if_no_gates(products.running_product)),
     line("gate", products.Marked()),
 
-    # Activations. To add an elementwise activation, add a line like the first.
-    line("tanh", Activation()),
-    line("relu", Activation()),
-    line("relu6", Activation()),
-    line("leaky_relu", Activation()),
-    line("elu", Activation()),
-    line("selu", Activation()),
-    line("celu", Activation()),
-    line("gelu", Activation()),
-    line("silu", Activation()),
-    line("mish", Activation()),
-    line("softsign", Activation()),
-    line("tanhshrink", Activation()),
-    line("hardtanh", Activation(gate=within_unit)),
-    line("hardswish", Activation()),
-    line("prelu", Activation()),
+    # Activations. To add an elementwise activation, add its name to the first line.
+    line("tanh relu relu6 leaky_relu elu selu celu gelu silu mish softsign tanhshrink hardswish prelu erf", Activation()),
     line("threshold", Activation()),
-    line("erf", Activation()),
-    line("clamp_min", Activation(), computes_ids=True),
-    line("clamp_max", Activation(), computes_ids=True),
-    line("clamp clip", Activation(gate=within_unit), computes_ids=True),
+    line("hardtanh", Activation(gate=within_unit)),
+    line("clamp_min clamp_max", Activation(), ids="computes"),
+    line("clamp clip", Activation(gate=within_unit), ids="computes"),
     line("softplus", Activation(gate=STEP_SIZE, squashes=True)),
     line("log_sigmoid", Activation(squashes=True)),
-    line("sigmoid", Activation(gate=SIGMOID, squashes=True)),
-    line("hardsigmoid", Activation(gate=SIGMOID, squashes=True)),
+    line("sigmoid hardsigmoid", Activation(gate=SIGMOID, squashes=True)),
     line("special_expit", rewrite=rewrites.sigmoid),
-    line("softmax softmin", Softmax()),
-    line("log_softmax", Softmax(is_log=True)),
+    line("softmax softmin", Joint(gate=SIGMOID, squashes=True, is_choice=True, words="softmax")),
+    line("log_softmax", Joint(squashes=True, is_choice=True, words="softmax")),
     line("exp", Activation(gate=exponential, squashes=True, is_choice=True)),
     line("sign sgn", Activation(gate=SIGN, is_choice=True)),
     line("rsqrt reciprocal", Activation(gate=NORMALISES, is_choice=True)),
-    line("log sqrt abs", Activation(is_choice=True)),
-    line("sin cos atan log1p expm1 sinh asinh log2 exp2", Activation(is_choice=True)),
-    line("logsumexp logcumsumexp", LogSum()),
+    line("log sqrt abs sin cos atan log1p expm1 sinh asinh log2 exp2 log10 logit nan_to_num", Activation(is_choice=True)),
+    line("logsumexp logcumsumexp", sums.LogSum()),
     line("logaddexp", rewrite=rewrites.add_in_log_space),
-    line("log10 logit nan_to_num", Activation(is_choice=True)),
-    line("two_scores", Mirrored()),
+    line("two_scores", Joint()),
     line("pow", Activation(gate=power, is_choice=True), operators="__pow__"),
 
     # Recurrent layers and cells
     *(line(name, rule) for name, rule in RECURRENCES.items()),
 
     # Moves: relevance moves with the numbers
-    line("cat concat concatenate", Routing()),
+    line("cat concat concatenate stack hstack vstack dstack column_stack row_stack", Routing()),
     line("getitem", Routing(), operators="__getitem__", look_up=lookups.indexed),
     line("index_select", Routing(), look_up=lookups.selected),
-    line("pack_padded_sequence", Routing()),
-    line("pad_packed_sequence", Routing(fills=True)),
-    line("transpose swapaxes", Routing()),
-    line("reshape view flatten squeeze unsqueeze contiguous clone", Routing()),
+    line("pack_padded_sequence reshape view flatten squeeze unsqueeze contiguous clone", Routing()),
     line("view_as reshape_as expand_as", Routing(), reads_like=True),
-    line("detach data", rewrite=rewrites.detach, moves_ids=True),
-    line("stack hstack vstack dstack column_stack row_stack", Routing()),
-    line("pixel_shuffle pixel_unshuffle channel_shuffle", Routing()),
-    line("pad_sequence diag diag_embed block_diag", Routing(fills=True)),
-    line("split split_with_sizes tensor_split chunk", Routing()),
-    line("unbind", Routing()),
+    line("detach data", rewrite=rewrites.detach, ids="moves"),
+    line("split split_with_sizes tensor_split chunk unbind pixel_shuffle pixel_unshuffle channel_shuffle", Routing()),
     line("select narrow gather take take_along_dim masked_select diagonal", Routing()),
-    line("flip roll rot90 swapdims movedim moveaxis permute t T mT H mH adjoint", Routing()),
+    line("flip roll rot90 transpose swapaxes swapdims movedim moveaxis permute t T mT H mH adjoint", Routing()),
     line("unflatten ravel expand broadcast_to broadcast_tensors repeat repeat_interleave tile atleast_2d", Routing()),
     line("positive", Routing(), operators="__pos__"),
-    line("unfold", Routing(fills=True)),
-    line("where", ElementChoice(fills=True), computes_ids=True),
-    line("masked_fill", Routing(fills=True), computes_ids=True),
-    line("pad constant_pad_nd index_fill tril triu", Routing(fills=True)),
+    line("pad constant_pad_nd pad_sequence pad_packed_sequence unfold", Routing(fills=True)),
+    line("diag diag_embed block_diag index_fill tril triu", Routing(fills=True)),
+    line("where", ElementChoice(fills=True), ids="computes"),
+    line("masked_fill", Routing(fills=True), ids="computes"),
     line("setitem", Routing(fills=True, overwrites=True), operators="__setitem__", writes=True),
     line("copy", Routing(), erases=True),
     line("index_copy", Routing(overwrites=True)),
@@ -196,10 +160,10 @@ TABLE = Table([
     line("dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout", Dropout()),
 
     # Casts
-    line("to type_as", cast_to, reads_like=True, moves_ids=True, casts_ids=True),
-    line("type double float half bfloat16 cpu cuda", cast_to, moves_ids=True, casts_ids=True),
+    line("to type_as", cast_to, reads_like=True, ids="casts"),
+    line("type double float half bfloat16 cpu cuda", cast_to, ids="casts"),
     line("cfloat cdouble", RECAST),
-    line("long int", moves_ids=True, casts_ids=True),
+    line("long int", ids="casts"),
 
     # Picks by value
     line("max amax min amin maximum minimum fmax fmin sort topk kthvalue median cummax cummin", Pick()),
@@ -209,11 +173,11 @@ TABLE = Table([
     line("embedding", look_up=lookups.embedding),
     line("embedding_bag", look_up=lookups.bag),
     line("one_hot", look_up=lookups.one_hot),
-    line("remainder", computes_ids=True, operators="__mod__"),
-    line("floor_divide", computes_ids=True, operators="__floordiv__"),
-    line("bitwise_and", computes_ids=True, operators="__and__"),
-    line("bitwise_or", computes_ids=True, operators="__or__"),
-    line("fmod", computes_ids=True),
+    line("remainder", ids="computes", operators="__mod__"),
+    line("floor_divide", ids="computes", operators="__floordiv__"),
+    line("bitwise_and", ids="computes", operators="__and__"),
+    line("bitwise_or", ids="computes", operators="__or__"),
+    line("fmod", ids="computes"),
 
     # Calls that do not read the numbers
     line("zeros_like ones_like full_like empty_like rand_like randn_like", makes_constant=True),

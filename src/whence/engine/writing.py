@@ -29,42 +29,101 @@ from whence.engine.marks import (
     common_log,
 )
 from whence.engine.operation import Operation
-from whence.engine.rule import NoRule, OverwrittenError, Rule
+from whence.engine.rule import NoRule, OverwrittenError
 from whence.equations import Sides
-from whence.trees import leaves_of
+from whence.trees import tensors_of
 
 if TYPE_CHECKING:
     from whence.engine.run import ModelRun
 
+WHOLE = object()  # the index of all elements
+IN_PLACE = "it changes a tensor in place"
+EXPANDED = "it writes into an expanded tensor, whose elements share memory; use a copy"
+
+
+class Place:
+    """Where a call writes: a tensor or a part of it, in its own memory and in all memory that is laid out like that."""
+
+    def __init__(self, target: Tensor, index: Any = WHOLE) -> None:
+        self.base = target if target._base is None else target._base
+        self._target, self._index = target, index
+        self.spot = self.read(self.base.detach())  # what is written over
+
+    def read(self, memory: Tensor) -> Tensor:
+        """What lies there in a memory."""
+        part = _strided(memory, self.base, self._target)
+        return part if self._index is WHOLE else part[self._index]
+
+    def write(self, memory: Tensor, given: Tensor) -> None:
+        """Write there in a memory."""
+        part = _strided(memory, self.base, self._target)
+        if self._index is WHOLE:
+            part.copy_(given)
+        else:
+            part[self._index] = given.to(part.dtype)
+
+    def is_in(self, tensor: Tensor) -> bool:
+        """Whether it is a part of a tensor's own memory, as slices and single numbers give it."""
+        return self.spot.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
+
+    def loses(self, content: Tensor) -> bool:
+        """Whether elements that are put there overwrite each other."""
+        if self.is_in(self.base):
+            return False
+        found = torch.zeros(self._target.shape, dtype=torch.long, device=content.device)
+        found[self._index] = torch.arange(1, content.numel() + 1, device=content.device).view(content.shape)
+        return len(cast(Tensor, found[found > 0].unique())) < content.numel()
+
 
 def written(run: "ModelRun", operation: Operation, func: Function, args: Args, kwargs: Kwargs) -> Any:
     """Make a call in place."""
-    if not isinstance(args[0], Tensor):
-        raise NoRule("it changes several tensors in place")
     target = args[0]
-    contents = [
-        mark for leaf in leaves_of((args[1:], kwargs)) if isinstance(leaf, Tensor) and (mark := run.look(leaf)) is not None
-    ]
+    if not isinstance(target, Tensor):
+        raise NoRule("it changes several tensors in place")
+    contents = [mark for each in tensors_of((args[1:], kwargs)) if (mark := run.look(each)) is not None]
     own = run.look(target) if KEY in target.__dict__ or target._base is not None else None
-    is_live = any(mark.is_live for mark in contents) or (own is not None and own.is_live)
+    is_live = any(mark is not None and mark.is_live for mark in (own, *contents))
     if not is_live or (operation.erases and not contents and target._base is None):
-        with torch.no_grad():
-            result = func(*args, **kwargs)
-        if operation.name == "set":  # it takes over memory that others may have filled
-            delattr(target, KEY) if KEY in target.__dict__ else None
-        else:
-            run.note_constant(target)
-        return result
-    kwargs = {key: value for key, value in kwargs.items() if key != "inplace"}
-    if isinstance(operation.rule, Rule) and operation.rule.squashes and own is not None:
+        return _made_constant(run, operation, func, args, kwargs)
+    if run.rule_of(operation).squashes and own is not None:
         with run:  # relevance may start before it, at what is written over here
             args = (target.clone(), *args[1:])
     if operation.erases or operation.writes:
-        return _content_written(run, operation, func, args, kwargs)
-    is_python = getattr(func, "__module__", "") == "torch.nn.functional" and hasattr(func, "__code__")
-    function = func if is_python else _out_of_place(operation.name)
+        return _content_written(run, operation, func, args)
+    function = _out_of_place(func, operation.name)
     if function is None or not operation.has_rule:
-        raise NoRule("it changes a tensor in place")
+        raise NoRule(IN_PLACE)
+    kwargs = {key: value for key, value in kwargs.items() if key != "inplace"}
+    result, mark = _result(run, operation, function, args, kwargs)
+    if operation.ids == "moves" and function is not func:  # such as transpose_: the numbers stay
+        _rearrange(run, target, func, args, kwargs)
+        return _renamed(run, target, mark)
+    if result.shape != target.shape:
+        raise NoRule("it changes the shape of a tensor in place")
+    return _assigned(run, target, result, mark)
+
+
+def _made_constant(run: "ModelRun", operation: Operation, func: Function, args: Args, kwargs: Kwargs) -> Any:
+    """Make a call that leaves nothing but constants in a tensor."""
+    target = args[0]
+    with torch.no_grad():
+        result = func(*args, **kwargs)
+    if operation.name == "set":  # it takes over memory that others may have filled
+        target.__dict__.pop(KEY, None)
+    else:
+        run.note_constant(target)
+    return result
+
+
+def _out_of_place(func: Function, name: str) -> Function | None:
+    """The function that an in-place spelling computes: a tensor's method, or a function of torch or torch.nn.functional."""
+    if getattr(func, "__module__", "") == "torch.nn.functional" and hasattr(func, "__code__"):
+        return func  # without `inplace`
+    return next((getattr(home, name) for home in (Tensor, torch, nn.functional) if hasattr(home, name)), None)
+
+
+def _result(run: "ModelRun", operation: Operation, function: Function, args: Args, kwargs: Kwargs) -> tuple[Tensor, Mark]:
+    """The result of the call out of place, and its mark."""
     rewrite = operation.rewrite or run.apart(operation, [arg for arg in args[:2] if isinstance(arg, Tensor)])
     if rewrite is None:
         result = run.call(operation, function, args, kwargs)
@@ -73,233 +132,143 @@ def written(run: "ModelRun", operation: Operation, func: Function, args: Args, k
             result = rewrite(*args, **kwargs)
     mark = run.look(result) if isinstance(result, Tensor) else None
     if mark is None:
-        raise NoRule("it changes a tensor in place")
-    if operation.moves_ids and function is not func:  # such as transpose_: the numbers stay
-        base = target if target._base is None else target._base
-        known = run.look(base)
-        try:
-            func(*args, **kwargs)
-        except RuntimeError as error:  # PyTorch lets nobody change one of several views
-            if not run.is_safe:
-                raise OverwrittenError from error
-            raise
-        if known is not None and known.is_live:  # other views of it are read from it
-            known.is_buffer, known.version = True, base._version
-        return _renamed(run, target, mark)
-    if result.shape != target.shape:
-        raise NoRule("it changes the shape of a tensor in place")
-    return _assigned(run, target, result, mark)
+        raise NoRule(IN_PLACE)
+    return result, mark
 
 
-def _out_of_place(name: str) -> Function | None:
-    """The function that an in-place spelling computes: a tensor's method, or a function of torch or torch.nn.functional."""
-    return next((getattr(home, name) for home in (Tensor, torch, nn.functional) if hasattr(home, name)), None)
+def _rearrange(run: "ModelRun", target: Tensor, func: Function, args: Args, kwargs: Kwargs) -> None:
+    """Give a tensor another form in place; other views of its memory are read from there from now on."""
+    base = target if target._base is None else target._base
+    known = run.look(base)
+    try:
+        func(*args, **kwargs)
+    except RuntimeError as error:  # PyTorch lets nobody change one of several views
+        if not run.is_safe:
+            raise OverwrittenError from error
+        raise
+    if known is not None and known.is_live:
+        known.is_buffer, known.version = True, base._version
 
 
-def _renamed(run: "ModelRun", target: Tensor, mark: Mark) -> Tensor:
-    """Let a tensor that got another form in place stand for the result of the call out of place."""
-    own = Mark(mark.run, mark.node, target._version, mark.sum, mark.fixed, is_buffer=True, done=mark.done)
-    run.attach(target, own)
+def _renamed(run: "ModelRun", target: Tensor, mark: Mark, twin: Tensor | None = None) -> Tensor:
+    """Let a tensor stand for the result of the call out of place, which it holds now."""
+    version, done, before = target._version, mark.done, mark.before
+    run.attach(target, Mark(mark.run, mark.node, version, mark.sum, mark.fixed, True, done, twin, before=before))
     run.set_buffers()  # its views are of other versions now
     return target
 
 
 def _assigned(run: "ModelRun", target: Tensor, content: Tensor, mark: Mark) -> Tensor:
-    """Put a result into the tensor that it was computed from; from then on the one stands for the other."""
+    """Put a result into the tensor that it was computed from."""
     if target._base is not None:
-        call = cast(ModelCall, mark.node.call)
-        _put(run, call, target, _copied, content, _whole, mark)
+        _put(run, cast(ModelCall, mark.call), Place(target), content, mark)
         return target
     given = run.at(content, mark) if mark.late is None else run.finished(content, mark)
-    done = mark.done
     try:
         target.copy_(given)
     except RuntimeError:
-        raise NoRule("it writes into an expanded tensor, whose elements share memory; use a copy") from None
-    twin = None if mark.twin is None else mark.twin.clone()
-    own = Mark(
-        mark.run, mark.node, target._version, mark.sum, mark.fixed, is_buffer=True, done=done, twin=twin, before=mark.before
-    )
-    run.attach(target, own)
-    run.set_buffers()
-    return target
+        raise NoRule(EXPANDED) from None
+    return _renamed(run, target, mark, None if mark.twin is None else mark.twin.clone())
 
 
-def _content_written(run: "ModelRun", operation: Operation, func: Function, args: Args, kwargs: Kwargs) -> Any:
+def _content_written(run: "ModelRun", operation: Operation, func: Function, args: Args) -> Any:
     """Make a call that puts something into a tensor: y[i] = x, copy_, fill_, zero_."""
     target, name = args[0], operation.name
+    index = args[1] if name == "setitem" else WHOLE
+    content: Any = 0.0 if name == "zero" else args[1 if index is WHOLE else 2]
+    mark = run.look(content) if isinstance(content, Tensor) else None
+    if name == "fill" and mark is not None:
+        raise NoRule("it fills a tensor with a number that depends on the input")
+    place = Place(target, index)
     call = ModelCall(run.rule_of(operation), name, run.layer, func, run.rules.product)
-    if name == "setitem":
-        index, content = args[1], args[2]
-
-        def put(place: Tensor, given: Tensor) -> None:
-            place[index] = given
-
-        def spot_in(place: Tensor) -> Tensor:
-            return place[index]
-    else:
-        content = 0.0 if name == "zero" else args[1]
-        if name == "fill" and isinstance(content, Tensor) and run.look(content) is not None:
-            raise NoRule("it fills a tensor with a number that depends on the input")
-        put, spot_in = _copied, _whole
-    with torch.no_grad():
-        shape = spot_in(target).shape
-    nodes = [mark.node for each in (target, content) if isinstance(each, Tensor) and (mark := run.look(each)) is not None]
-    call.inputs = tuple(dict.fromkeys(nodes))
+    call.inputs = tuple(dict.fromkeys(each.node for each in (run.look(target), mark) if each is not None))
     call.sources = tuple(node for node in call.inputs if node.is_live)
     run.calls.append(call)
-    mark = run.look(content) if isinstance(content, Tensor) else None
-    if not isinstance(content, Tensor) or mark is None:
+    if mark is None:
         content = torch.as_tensor(content, dtype=target.dtype, device=target.device).detach()
-        is_counted = isinstance(args[-1], Tensor)
-        try:
-            content = content.expand(shape)
-        except RuntimeError:
-            is_counted = True  # PyTorch leaves out axes of size 1 itself
-    else:
-        is_counted = True
-        if name == "setitem" and _loses_elements(target, content, put, spot_in):
-            raise NoRule("it puts several elements in one place, and only the last one stays")
-    _put(run, call, target, put, content, spot_in, mark, is_counted=is_counted)
+        if content.dim() <= place.spot.dim():  # otherwise, PyTorch leaves out axes of size 1 itself
+            content = content.expand(place.spot.shape)
+    elif name == "setitem" and place.loses(content):
+        raise NoRule("it puts several elements in one place, and only the last one stays")
+    _put(run, call, place, content, mark, is_counted=isinstance(args[-1], Tensor))
     return None if name == "setitem" else target
 
 
-def _loses_elements(
-    target: Tensor, content: Tensor, put: Callable[[Tensor, Tensor], None], spot_in: Callable[[Tensor], Tensor]
-) -> bool:
-    """Whether elements that are put into a tensor overwrite each other; by slices and single numbers, they cannot."""
-    with torch.no_grad():
-        spot, memory = spot_in(target), target.untyped_storage().data_ptr()
-        if spot.untyped_storage().data_ptr() == memory:
-            return False
-        numbers = torch.arange(1, content.numel() + 1, dtype=torch.float64, device=content.device).view(content.shape)
-        found = torch.zeros(target.shape, dtype=torch.float64, device=target.device)
-        put(found, numbers)
-    return len(cast(Tensor, found[found > 0].unique())) < content.numel()
-
-
-def _copied(place: Tensor, given: Tensor) -> None:
-    place.copy_(given)
-
-
-def _whole(place: Tensor) -> Tensor:
-    return place
-
-
 def _put(
-    run: "ModelRun",
-    call: ModelCall,
-    target: Tensor,
-    put: Callable[[Tensor, Tensor], None],
-    content: Tensor,
-    spot_in: Callable[[Tensor], Tensor],
-    mark: Mark | None,
-    *,
-    is_counted: bool = True,
+    run: "ModelRun", call: ModelCall, place: Place, content: Tensor, mark: Mark | None, *, is_counted: bool = True
 ) -> None:
-    """Write a content into the place of a tensor, on the graph. `spot_in`: the part of that place that is written to."""
-    base = target if target._base is None else target._base
-    if id(base) in run.bases and KEY not in base.__dict__:
-        _adopt(run, base, run.bases[id(base)][1])
+    """Write a content into a place, on the graph. A plain number that is written is not counted as a lower neuron."""
+    base, mark = place.base, mark if mark is not None and mark.is_live else None
     whole = _buffer(run, base, call)
-    mark = mark if mark is not None and mark.is_live else None
-    before = whole.node
-
-    def place(memory: Tensor) -> Tensor:
-        return memory if target is base else _strided(memory, base, target)
-
-    def read(memory: Tensor) -> Tensor:
-        return spot_in(place(memory))
-
-    def write(memory: Tensor, given: Tensor) -> None:
-        put(place(memory), given)
-
-    if mark is not None and mark.sum is not None and whole.sum is None:
-        _open(run, base, whole)
-    node = Node(call)
+    given, before = content, whole.node
     if mark is None:  # what constants get is absorbed
-        finished = cast(Tensor, neurons.Absorbed.apply(run.anchor, [content.clone()], None, node, run))
-    else:
-        finished = run.finished(content, mark) if whole.sum is None else content
-    with torch.no_grad():
-        spot = spot_in(target.detach() if target._base is None else target)
-    owner = _owner_after(run, base, spot, whole, content, mark, put, place)
+        node = Node(call)
+        whole.ownerless.append((node, place.read))
+        given = cast(Tensor, neurons.Absorbed.apply(run.anchor, [content.clone()], None, node, run))
+        if place.is_in(base) and place.spot.numel() == base.numel():
+            call.sources = ()  # nothing is left of what was there
+    elif mark.sum is not None and whole.sum is None:
+        _open(run, base, whole)
+    owner = _owner_after(run, place, before.owner, content, mark)
     try:
-        if whole.sum is None:
-            put(place(base), finished.to(place(base).dtype))
-        else:
-            _put_open(run, whole, base, place, put, content, mark, finished, is_counted=is_counted)
+        for memory, part in _parts(run, base, whole, given, mark, is_counted=is_counted):
+            place.write(memory, part)
+            run.written[id(memory)] = memory
     except RuntimeError as error:
         if "single memory location" in str(error) or "expanded" in str(error):
-            raise NoRule("it writes into an expanded tensor, whose elements share memory; use a copy") from None
+            raise NoRule(EXPANDED) from None
         if not run.is_safe:
             raise OverwrittenError from error
         raise
-    if mark is None and spot.numel() == base.numel() and spot.untyped_storage().data_ptr() == base.untyped_storage().data_ptr():
-        call.sources = ()  # nothing is left of what was there
-    known = [each for each in (before if before.is_live or before.gate else None, None if mark is None else mark.node) if each]
-    whole.node = Node(
-        call,
-        gate=common_gate(known),
-        log=common_log([each for each in known if each.is_live]),
-        owner=owner,
-        is_infinite=any(each.is_infinite for each in known) or mark is None,
-        in_sum=whole.sum is not None,
-    )
-    if mark is None:
-        whole.ownerless.append((node, read))
-    if owner is not None:
-        _own(run, base, whole, owner)
+    whole.node = _node_after(call, before, None if mark is None else mark.node, owner, in_sum=whole.sum is not None)
     call.outputs += (whole.node,)
-    own = whole.sum
-    for memory in (base, whole.twin, *((own.wire, *(own.sides or ())) if own is not None else ())):
-        if memory is not None:
-            run.written[id(memory)] = memory
-    before_it = whole.before
-    whole.version, whole.done, whole.alias, whole.before = base._version, None, None, None
-    if before_it is not None or (mark is not None and mark.before is not None):
-        writes = before_it.writes if isinstance(before_it, Contents) else ()
-        if isinstance(before_it, Before):
-            writes = (Written(base, Mark(run.token, before, 0, before=before_it), _whole, _copied),)
-        whole.before = Contents((*writes, Written(content, mark, read, write)))
+    if owner is not None:  # constants belong to the samples they lie beside
+        for node, read in whole.ownerless:
+            node.owner = _owner_moved(run, owner, base, read)
+        whole.ownerless.clear()
+    whole.before = _contents(run, whole.before, before, Written(content, mark, place.read, place.write), base)
+    whole.version, whole.done, whole.alias = base._version, None, None
     if run.observer is not None:
-        given = None if mark is None else mark.node, content
-        run.observer.written(run, whole.node, (before, base), given, write)
+        run.observer.written(run, whole.node, (before, base), (None if mark is None else mark.node, content), place.write)
 
 
-def _own(run: "ModelRun", base: Tensor, whole: Mark, owner: Owner) -> None:
-    """Tell the constants in a buffer which samples they lie beside."""
-    for node, read in whole.ownerless:
-        if read is _whole:
-            node.owner = owner
-            continue
-        with torch.no_grad():
-            numbers = torch.empty_strided(base.shape, base.stride(), dtype=torch.float64, device=base.device)
-            numbers.copy_(run.samples.numbers(owner, base.shape, base.device))
-            node.owner = run.samples.told(read(numbers))
-    whole.ownerless.clear()
+def _contents(run: "ModelRun", known: Before | Contents | None, before: Node, write: Written, base: Tensor) -> Contents | None:
+    """What was written into a buffer, where squashed scores are among it."""
+    if known is None and (write.mark is None or write.mark.before is None):
+        return None
+    writes = known.writes if isinstance(known, Contents) else ()
+    if isinstance(known, Before):
+        place = Place(base)
+        writes = (Written(base, Mark(run.token, before, 0, before=known), place.read, place.write),)
+    return Contents((*writes, write))
+
+
+def _node_after(call: ModelCall, before: Node, content: Node | None, owner: Owner, *, in_sum: bool) -> Node:
+    """The node of a buffer after a write: of a content, or of constants."""
+    known = [node for node in (before if before.is_live or before.gate else None, content) if node is not None]
+    gate, log = common_gate(known), common_log([node for node in known if node.is_live])
+    is_infinite = content is None or any(node.is_infinite for node in known)
+    return Node(call, gate=gate, log=log, owner=owner, is_infinite=is_infinite, in_sum=in_sum)
 
 
 def _buffer(run: "ModelRun", base: Tensor, call: ModelCall) -> Mark:
     """The mark of a whole tensor that is written to."""
+    if id(base) in run.bases and KEY not in base.__dict__:
+        _adopt(run, base, run.bases[id(base)][1])
     run.set_buffers()
     mark = run.look(base)
     if mark is None or (not mark.is_live and not mark.is_buffer):
         node = Node(call, is_live=False)
-        content = base.detach().clone()
-        base.copy_(neurons.Absorbed.apply(run.anchor, [content], None, node, run))
+        base.copy_(neurons.Absorbed.apply(run.anchor, [base.detach().clone()], None, node, run))
         mark = run.attach(base, Mark(run.token, node, base._version))
-        mark.ownerless.append((node, _whole))
+        mark.ownerless.append((node, Place(base).read))
     run.remember(mark)
     if mark.late is not None:
         run.finished(base, mark)
-    if not mark.is_buffer:
-        mark.is_buffer = True
-        mark.twin = None if mark.twin is None else mark.twin.clone()
-        if mark.sum is not None:
-            _lay_out(run, base, mark)
-    elif mark.sum is not None:
-        _lay_out(run, base, mark)
+    if not mark.is_buffer and mark.twin is not None:
+        mark.twin = mark.twin.clone()
+    mark.is_buffer = True
+    _lay_out(run, base, mark)
     return mark
 
 
@@ -311,119 +280,99 @@ def _adopt(run: "ModelRun", base: Tensor, view: Tensor) -> None:
     if view.numel() != base.numel():
         raise NoRule("it writes into a part of a tensor that no followed call made")
 
-    def whole(memory: Tensor | None) -> Tensor | None:
-        if memory is None:
-            return None
-        found = torch.empty_strided(base.shape, base.stride(), dtype=memory.dtype, device=memory.device)
-        offset = view.storage_offset() - base.storage_offset()
-        found.as_strided(view.shape, view.stride(), offset).copy_(memory)
-        return found
+    def whole(memory: Tensor) -> Tensor:
+        return laid(memory, base, view)
 
-    node, own = mark.node, mark.sum
-    samples, owner = run.samples, None
-    if not samples.is_one and node.owner is not None:
-        owner = samples.told(cast(Tensor, whole(samples.numbers(node.owner, view.shape, view.device))))
-    held = None if own is None else OpenSum(own.call, whole(own.wire), None, whole(own.bias))
-    node = Node(node.call, True, node.gate, node.log, owner, node.is_infinite, node.in_sum)
-    run.attach(base, Mark(run.token, node, base._version, held))
-    if run.observer is not None:
-        run.observer.moved(run, node, (mark.node, view), lambda memory: cast(Tensor, whole(memory)))
+    node, own = _moved(run, mark.node, view, whole), None if mark.sum is None else mark.sum.each(whole)
+    run.attach(base, Mark(run.token, node, base._version, own))
+
+
+def laid(part: Tensor, base: Tensor, view: Tensor | None = None) -> Tensor:
+    """What belongs to a tensor or to a view of it, in memory of its own, laid out like the tensor."""
+    found = torch.empty_strided(base.shape, base.stride(), dtype=part.dtype, device=part.device)
+    _strided(found, base, base if view is None else view).copy_(part)
+    return found
 
 
 def _lay_out(run: "ModelRun", base: Tensor, mark: Mark) -> None:
     """Give the wire and the biases of a buffer memory like its own."""
-    own = cast(OpenSum, mark.sum)
-    if own.is_laid_out:
+    own = mark.sum
+    if own is None or own.is_laid_out:
         return
-
-    def laid(memory: Tensor) -> Tensor:
-        like = torch.empty_strided(base.shape, base.stride(), dtype=memory.dtype, device=memory.device)
-        return like.copy_(memory)
-
     if base.is_complex():  # a wire for its parts
         own = replace(own, wire=torch.zeros_like(base.detach()) if run.shares else None)
-    mark.sum = replace(own.each(laid), count=None, is_laid_out=True)
+    mark.sum = replace(own.each(lambda part: laid(part, base)), count=None, is_laid_out=True)
     if mark.done is not None and mark.twin is None:
         mark.twin = mark.done.clone()
+
+
+def _term(run: "ModelRun", call: ModelCall, x: Tensor, *, is_infinite: bool) -> tuple[Tensor, OpenSum]:
+    """What a buffer held, or is given, as a term of a sum."""
+    if x.is_complex():
+        return x, OpenSum(call)
+    made = neurons.Opened.apply(x, is_infinite, run)
+    z, wire = made if run.shares else (made, None)
+    return z, OpenSum(call, wire)
 
 
 def _open(run: "ModelRun", base: Tensor, mark: Mark) -> None:
     """What a buffer holds becomes terms of a sum; a twin holds the same, finished."""
     mark.twin = base.clone()
-    made = neurons.Opened.apply(base.clone(), mark.is_infinite, run)
-    base.copy_(made[0] if run.shares else made)
-    wire = made[1] if run.shares and not base.is_complex() else None
-    mark.sum = OpenSum(cast(ModelCall, mark.node.call), wire, None, None)
+    z, mark.sum = _term(run, cast(ModelCall, mark.call), base.clone(), is_infinite=mark.is_infinite)
+    base.copy_(z)
     mark.version = base._version
     _lay_out(run, base, mark)
 
 
-def _put_open(
-    run: "ModelRun",
-    whole: Mark,
-    base: Tensor,
-    place: Callable[[Tensor], Tensor],
-    put: Callable[[Tensor, Tensor], None],
-    content: Tensor,
-    mark: Mark | None,
-    finished: Tensor,
-    *,
-    is_counted: bool,
-) -> None:
-    """Write into an open buffer, its wire, its biases and its twin."""
+def _parts(
+    run: "ModelRun", base: Tensor, whole: Mark, content: Tensor, mark: Mark | None, *, is_counted: bool
+) -> list[tuple[Tensor, Tensor]]:
+    """Every memory of a buffer, and what of a content is written there."""
+    own = whole.sum
+    if own is None:
+        return [(base, content if mark is None else run.finished(content, mark))]
     if whole.twin is None:
-        whole.twin = _parts_finished(run, base, whole) if base.is_complex() else run.finished(base, whole).clone()
-        whole.done = None
-    own = cast(OpenSum, whole.sum)
+        whole.twin, whole.done = _finished(run, base, whole).clone(), None
     if mark is not None:
         z, given = run.opened(content, mark)
-        finished = _parts_finished(run, content, mark) if content.is_complex() else run.finished(content, mark)
-    elif base.is_complex():
-        z, given = finished, OpenSum(own.call, None, None)
+        if own.sides is not None:
+            sided = run.sided(content, mark)[1]
+            given = replace(given, sides=sided.sides, bias_sides=sided.bias_sides)
+        finished = _finished(run, content, mark)
     else:
-        made = neurons.Opened.apply(finished, True, run)
-        z, wire = made if run.shares else (made, None)
-        given = OpenSum(own.call, wire if is_counted or wire is None else wire * 0.0, None)
-    put(place(base), z.to(place(base).dtype))
-    put(place(whole.twin), finished.to(place(whole.twin).dtype))
-    if own.wire is not None and content.is_complex():
-        put(place(own.wire), torch.zeros_like(content))
-    elif own.wire is not None:
-        wire = run.full(content, 1.0 if given.count is None else given.count) if given.wire is None else given.wire
-        put(place(own.wire), wire.to(place(own.wire).dtype))
-    bias = own.bias
-    if bias is not None or given.bias is not None:
-        if bias is None:
-            bias = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype, device=base.device).zero_()
-        put(place(bias), torch.zeros_like(content) if given.bias is None else given.bias)
-    if own.sides is not None:
-        _put_sides(run, own, place, put, content, mark, finished)
-    whole.sum = replace(own, call=given.call if mark is not None else own.call, bias=bias)
+        z, given = _term(run, own.call, content, is_infinite=True)
+        if own.sides is not None:
+            given.sides = Sides(*neurons.OpenedSides.apply(content, run)[:2])
+        if given.wire is not None and not is_counted:
+            given.wire = given.wire * 0.0
+        finished = content
+    if content.is_complex():
+        given = replace(given, wire=None)
+    if own.bias is None and given.bias is not None:
+        own = replace(own, bias=laid(base.new_zeros(()), base))
+    whole.sum = own = replace(own, call=given.call)
+    nothing = torch.zeros_like(content)
+    pairs = [(own.wire, given.wire), (own.bias, given.bias)]
+    for sides, others in ((own.sides, given.sides), (own.bias_sides, given.bias_sides)):
+        pairs += [] if sides is None else zip(sides, others or (None, None), strict=True)
+    return [(base, z), (whole.twin, finished), *((m, nothing if part is None else part) for m, part in pairs if m is not None)]
 
 
-def _put_sides(
-    run: "ModelRun",
-    own: OpenSum,
-    place: Callable[[Tensor], Tensor],
-    put: Callable[[Tensor, Tensor], None],
-    content: Tensor,
-    mark: Mark | None,
-    finished: Tensor,
-) -> None:
-    """Write into the sides of a buffer that is a sum of the head; a constant is one contribution."""
-    if mark is not None:
-        _, given = run.sided(content, mark)
-        parts, biases = cast(Sides, given.sides), given.bias_sides
-    else:
-        parts, biases = Sides(*neurons.OpenedSides.apply(finished, run)[:2]), None
-    for number in (0, 1):
-        put(place(cast(Sides, own.sides)[number]), parts[number])
-        if own.bias_sides is not None:
-            put(place(own.bias_sides[number]), torch.zeros_like(content) if biases is None else biases[number])
+def _finished(run: "ModelRun", tensor: Tensor, mark: Mark) -> Tensor:
+    """A finished neuron; a complex sum becomes a pair of them, its real and its imaginary part."""
+    if mark.sum is None or not tensor.is_complex():
+        return run.finished(tensor, mark)
+    z, owner = torch.view_as_real(run.at(tensor, mark)), mark.owner
+    paired = owner - 1 if isinstance(owner, int) else None if owner is None else owner.unsqueeze(-1)
+    own = OpenSum(mark.sum.call, run.full(z, 0.0) if run.shares else None, 0.0)
+    ended = neurons.Ended.apply(z, own.wire, [neurons.alias(z.detach())], own, Node(own.call, owner=paired), run)
+    return torch.view_as_complex(ended)
 
 
 def _strided(memory: Tensor, base: Tensor, view: Tensor) -> Tensor:
     """The place in a memory laid out like a tensor that a view of that tensor has; of complex numbers, it may be real."""
+    if view is base:
+        return memory
     start = base.storage_offset()
     if base.is_complex() and not view.is_complex():
         if view.is_neg() or base.is_conj():
@@ -433,18 +382,6 @@ def _strided(memory: Tensor, base: Tensor, view: Tensor) -> Tensor:
     return memory.as_strided(view.shape, view.stride(), memory.storage_offset() + view.storage_offset() - start)
 
 
-def _parts_finished(run: "ModelRun", tensor: Tensor, mark: Mark) -> Tensor:
-    """A complex sum as a pair of finished neurons, its real and its imaginary part."""
-    z = torch.view_as_real(run.at(tensor, mark))
-    own = OpenSum(cast(OpenSum, mark.sum).call, run.full(z, 0.0) if run.shares else None, 0.0)
-    ended = neurons.Ended.apply(z, own.wire, [neurons.alias(z.detach())], own, Node(own.call, owner=_paired(mark.owner)), run)
-    return torch.view_as_complex(ended).clone()
-
-
-def _paired(owner: Owner) -> Owner:
-    return owner - 1 if isinstance(owner, int) else None if owner is None else owner.unsqueeze(-1)
-
-
 def part_of(run: "ModelRun", tensor: Tensor, base: Tensor, whole: Mark) -> Mark:
     """The mark of a view of a buffer, which is read from the buffer."""
 
@@ -452,82 +389,55 @@ def part_of(run: "ModelRun", tensor: Tensor, base: Tensor, whole: Mark) -> Mark:
         return _strided(memory, base, tensor)
 
     with torch.inference_mode(False), torch.enable_grad():
+        _lay_out(run, base, whole)
+        mark = Mark(run.token, _moved(run, whole.node, base, part), tensor._version, alias=part(base))
         if whole.sum is not None:
-            _lay_out(run, base, whole)
-        own, before = whole.sum, whole.node
-        node = Node(
-            before.call, before.is_live, before.gate, before.log, _owner_of_part(run, base, tensor, before.owner),
-            before.is_infinite, before.in_sum,
-        )  # fmt: skip
-        mark = Mark(run.token, node, tensor._version, alias=part(base))
-        if own is not None:
-            mark.sum = replace(own.each(lambda memory: part(memory).clone()), count=None)
+            mark.sum = whole.sum.each(lambda memory: part(memory).clone())
             if tensor.is_complex() and run.shares:
                 mark.sum.wire = run.full(tensor, 0.0).real
             mark.twin = None if whole.twin is None else part(whole.twin)
-        if run.observer is not None:
-            run.observer.moved(run, node, (before, base), part)
     return mark
 
 
-def _axis_of_part(base: Tensor, tensor: Tensor, lane: int) -> int | None:
-    """The axis of a view that steps through memory as this axis of the whole does."""
-    axis = base.dim() + lane
-    stride, size = base.stride(axis), base.shape[axis]
-    found = [n for n in range(tensor.dim()) if tensor.stride(n) == stride and tensor.shape[n] == size]
-    return found[0] - tensor.dim() if len(found) == 1 else None
+def _moved(run: "ModelRun", node: Node, source: Tensor, move: Callable[[Tensor], Tensor]) -> Node:
+    """The node of what a move makes of a tensor."""
+    found = replace(node, owner=_owner_moved(run, node.owner, source, move))
+    if run.observer is not None:
+        run.observer.moved(run, found, (node, source), move)
+    return found
 
 
-def _owner_of_part(run: "ModelRun", base: Tensor, tensor: Tensor, owner: Owner) -> Owner:
+def _owner_moved(run: "ModelRun", owner: Owner, source: Tensor, move: Callable[[Tensor], Tensor]) -> Owner:
+    """The owner of what a move makes of a tensor: the same move, made with sample numbers."""
     if run.samples.is_one or owner is None:
         return None
-    if isinstance(owner, int) and (found := _axis_of_part(base, tensor, owner)) is not None:
-        return found
-    whole = torch.empty_strided(base.shape, base.stride(), dtype=torch.float64, device=base.device)
-    whole.copy_(run.samples.numbers(owner, base.shape, base.device))
-    return run.samples.told(_strided(whole, base, tensor))
+    axis = _same_axis(source, owner, move(source.detach()))
+    if axis is not None:
+        return axis
+    return run.samples.told(move(laid(run.samples.numbers(owner, source.shape, source.device), source)))
 
 
-def _owner_after(
-    run: "ModelRun",
-    base: Tensor,
-    spot: Tensor,
-    whole: Mark,
-    content: Tensor,
-    mark: Mark | None,
-    put: Callable[[Tensor, Tensor], None],
-    place: Callable[[Tensor], Tensor],
-) -> Owner:
-    """The owner of a buffer after a write: the write, made with sample numbers."""
-    samples, before = run.samples, whole.node.owner
+def _owner_after(run: "ModelRun", place: Place, before: Owner, content: Tensor, mark: Mark | None) -> Owner:
+    """The owner of a buffer after a write: the same write, made with sample numbers."""
+    samples, base, spot = run.samples, place.base, place.spot
     if samples.is_one:
         return None
     if mark is None or mark.owner is None:
         return before
     if base.is_complex() and not spot.is_complex():
         return mark.owner if before is None and spot.shape == base.shape else before
-    if isinstance(mark.owner, int) and (before is None or isinstance(before, int)):
-        lane = _lane_after(base, spot, content, mark.owner)
-        if lane is not None and before in (None, lane):
-            return lane
-    with torch.no_grad():
-        numbers = torch.empty_strided(base.shape, base.stride(), dtype=torch.float64, device=base.device)
-        numbers.copy_(samples.numbers(before, base.shape, base.device))
-        given = samples.numbers(mark.owner, content.shape, content.device)
-        put(place(numbers), given)
-    for axis, size in enumerate(numbers.shape):
-        row = samples.row(numbers.device).view([-1 if n == axis else 1 for n in range(numbers.dim())])
-        if size == samples.count and bool(((numbers == row) | (numbers == 0)).all()):
-            return axis - numbers.dim()
-    return numbers
+    axis = _same_axis(spot, mark.owner, base) if content.shape == spot.shape else None
+    if axis is not None and (before is None or (isinstance(before, int) and before == axis)):
+        return axis
+    numbers = laid(samples.numbers(before, base.shape, base.device), base)
+    place.write(numbers, samples.numbers(mark.owner, content.shape, content.device))
+    return samples.told(numbers)
 
 
-def _lane_after(base: Tensor, target: Tensor, content: Tensor, owner: int) -> int | None:
-    """The axis of the whole along which samples lie, where the content fills the target as it is."""
-    if content.shape != target.shape:
+def _same_axis(tensor: Tensor, owner: Owner, other: Tensor) -> int | None:
+    """The axis of another view of the same memory that steps through it as samples do along an axis of this one."""
+    if not isinstance(owner, int) or tensor.untyped_storage().data_ptr() != other.untyped_storage().data_ptr():
         return None
-    axis = target.dim() + owner
-    if target.untyped_storage().data_ptr() != base.untyped_storage().data_ptr():
-        return None
-    found = [n for n in range(base.dim()) if base.stride(n) == target.stride(axis) and base.shape[n] == target.shape[axis]]
-    return found[0] - base.dim() if len(found) == 1 else None
+    step = tensor.stride(owner), tensor.shape[owner]
+    found = [n for n in range(-other.dim(), 0) if (other.stride(n), other.shape[n]) == step]
+    return found[0] if len(found) == 1 else None

@@ -20,9 +20,9 @@ class Band(NamedTuple):
     high: Numbers
 
 
-def draws(count: int, *, seed: int = 0, number: int = DRAWS) -> Numbers:
+def draws(count: int, *, seed: int = 0) -> Numbers:
     """How often each of `count` texts is drawn in each resample (draws, count)."""
-    return np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=number).astype(np.float64)
+    return np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=DRAWS).astype(np.float64)
 
 
 def band(resampled: Numbers) -> Band:

@@ -34,7 +34,7 @@ class Path(NamedTuple):
 
 def path(cell: Cell, weights: Weights, x: Tensor, *, product: Product, directions: int = 2) -> Path:
     """The path of a layer with these weights in every direction, for an input x (T, B, E)."""
-    reason = _against_faster(cell, x)
+    reason = _against_faster(x)
     if reason is not None:
         return Path("reference", reason)
     reason = _against_kernels(cell, weights, x, product)
@@ -47,7 +47,7 @@ def path(cell: Cell, weights: Weights, x: Tensor, *, product: Product, direction
     return Path(_without_kernels(cell, x) if found.library is None else "compiled", found.reason)
 
 
-def _against_faster(cell: Cell, x: Tensor) -> str | None:
+def _against_faster(x: Tensor) -> str | None:
     """Why only the reference can run a layer, None where a faster path may."""
     if x.device.type not in ("cpu", "cuda") or x.dtype not in (PRECISIONS if x.device.type == "cpu" else ON_GPUS):
         return f"there is no faster path for {x.dtype} on {x.device.type}"

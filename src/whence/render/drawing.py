@@ -34,7 +34,7 @@ def drawing(inspection: Inspection) -> str:
     """The drawing; its text stays text, and it holds no script."""
     parts = inspection.parts
     spans = _spans(parts)
-    gates, flows = (_lanes([each for each in inspection.arrows if _is_beside(each, len(parts), kind)], spans) for kind in KINDS)
+    gates, flows = (_lanes([each for each in inspection.arrows if _is_beside(each, kind)]) for kind in KINDS)
     left = EDGE + LANE * (1 + max((lane.number for lane in gates), default=-1)) + (10 if gates else 0)
     right = EDGE + LANE * (1 + max((lane.number for lane in flows), default=-1)) + (10 if flows else 0)
     width, height = left + BOX + right, spans[len(parts)].bottom + 54
@@ -62,7 +62,7 @@ def _is_next(arrow: Arrow) -> bool:
     return abs(arrow.start - arrow.end) == 1
 
 
-def _is_beside(arrow: Arrow, count: int, kind: str) -> bool:
+def _is_beside(arrow: Arrow, kind: str) -> bool:
     """Whether an arrow runs beside the boxes: every gate's does, and every one that skips a box."""
     return arrow.kind == kind and (kind == "gate" or not _is_next(arrow))
 
@@ -78,7 +78,7 @@ def _spans(parts: Sequence[Part]) -> dict[int, Span]:
     return spans
 
 
-def _lanes(arrows: Sequence[Arrow], spans: dict[int, Span]) -> list[Lane]:
+def _lanes(arrows: Sequence[Arrow]) -> list[Lane]:
     """A lane for every arrow, the shortest inside, so that no two cover each other."""
     found: list[Lane] = []
     for arrow in sorted(arrows, key=lambda each: (abs(each.start - each.end), each)):

@@ -84,7 +84,7 @@ CALLS = {
         ),
         *_written(64, 60),
         Call("seq2seq with attention, H 64, B 32, T 50", partial(Attending, 32, 64), 32, 50, 32),
-        Call("ConvLSTM, 8 channels, B 8, T 20", partial(ConvolutionalLSTM, 32, 8), 8, 20, 32),
+        Call("ConvLSTM, 8 channels, B 8, T 20", partial(ConvolutionalLSTM, 8), 8, 20, 32),
         Call("convolution + LSTM, H 64, B 32, T 100", partial(ConvolutionThenLSTM, 32, 64), 32, 100, 32),
     ),
     "cuda": (

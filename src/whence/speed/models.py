@@ -205,7 +205,7 @@ class Attending(nn.Module):
 class ConvolutionalLSTM(nn.Module):
     """A ConvLSTM over a series that is read as small pictures, 4 wide."""
 
-    def __init__(self, size: int, hidden: int) -> None:
+    def __init__(self, hidden: int) -> None:
         super().__init__()
         self.convolution = nn.Conv2d(1 + hidden, 4 * hidden, 3, padding=1)
         self.head, self.hidden = nn.Linear(hidden, CLASSES), hidden

@@ -22,7 +22,6 @@ import numpy as np
 from whence.trust.subject import Numbers, Reading
 
 MEASURES = ("separation", "aopc", "comprehensiveness", "sufficiency", "log_odds", "sparsity")
-LOWER_IS_BETTER = frozenset({"sufficiency"})
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,6 @@ from whence.methods.registry import METHODS
 from whence.web import limits
 from whence.web.refusal import Refusal
 
-RENDERED = ("html", "svg", "latex", "json")
-
 
 def _known_method(name: str) -> str:
     if name not in METHODS:
@@ -118,7 +116,7 @@ def parsed(kind: type[Asked], body: bytes) -> Asked:
         found = error.errors(include_url=False, include_input=False)
     # of a field that takes several types, what is wrong with the one it has
     first = next((each for each in found if each["type"] not in ("string_type", "int_type")), found[-1])
-    message, place = first["msg"], _place(kind, first["loc"])
+    message, place = first["msg"], _place(first["loc"])
     if first["type"] == "json_invalid":
         raise Refusal(400, f"the body is not JSON: {message.removeprefix('Invalid JSON: ')}")
     if first["type"] == "extra_forbidden":
@@ -128,7 +126,7 @@ def parsed(kind: type[Asked], body: bytes) -> Asked:
     raise Refusal(422, f"{place}: {message[:1].lower()}{message[1:]}")
 
 
-def _place(kind: type[BaseModel], steps: tuple[int | str, ...]) -> str:
+def _place(steps: tuple[int | str, ...]) -> str:
     """A field's name with the numbers of its items, such as texts[3]."""
     if not steps:
         return "the body"

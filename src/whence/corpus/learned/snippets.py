@@ -48,11 +48,11 @@ def add_texts(corpus: Opened, places: Sequence[Mapping[str, Any]], columns: Iter
     return [by_place[each["row"], each["target"]] for each in places]
 
 
-def snippets(corpus: Opened, places: Sequence[Mapping[str, Any]], *, size: str = "size") -> list[str]:
+def snippets(corpus: Opened, places: Sequence[Mapping[str, Any]]) -> list[str]:
     """The text around every place: its row, target, position, and how many tokens it has (1 where `size` is not there)."""
     found: list[str] = []
     for place, text in zip(places, add_texts(corpus, places), strict=True):
         spans = spans_of(text["text"], text["tokens"])
-        last = int(place["position"]) + int(place.get(size, 1)) - 1
+        last = int(place["position"]) + int(place.get("size", 1)) - 1
         found.append(snippet(text["text"], (spans[int(place["position"])][0], spans[last][1])))
     return found

@@ -16,7 +16,6 @@ from whence.errors import InputError, ModelError
 from whence.imports.onnx.graph import Constant, Node
 from whence.imports.onnx.operators.shapes import reversed_steps
 from whence.imports.onnx.operators.table import attribute_problems
-from whence.imports.onnx.run import Ints
 from whence.quoting import quoted
 
 Activation = Callable[[Tensor], Tensor]
@@ -335,8 +334,3 @@ def is_recurrent(node: Node) -> bool:
 def weight_names(node: Node) -> list[str]:
     """The names of a recurrent node's weights: W, R, B and P, "" for one that it does not have."""
     return [node.inputs[n] if n < len(node.inputs) else "" for n in WEIGHT_PLACES]
-
-
-def size_of(shape: Ints) -> int:
-    """The number of numbers in a shape."""
-    return torch.Size(shape).numel()
