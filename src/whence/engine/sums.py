@@ -38,6 +38,8 @@ class Sum(Rule):
         self.read = read
 
     def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
+        if self.read in PLAIN and not kwargs and (two := _two_live(call)) is not None:
+            return self._of_two(run, call, args[0], args[1], *two)
         try:
             terms = self.read(*args, **kwargs)
         except TypeError:
@@ -53,12 +55,6 @@ class Sum(Rule):
             y = call.function(*[x.detach() if arg is x else arg for arg in args], **kwargs)
             owner = run.agreed(call, live, y)
             return passed(run, call, x, mark, y, is_late=True, gate=gate, owner=owner, is_infinite=mark.is_infinite)
-        if len(live) == 2 and _are_neurons(terms[1][1], *live[0], *live[1]):
-            (a, one), (b, other) = live
-            made = neurons.Added.apply(run.finished(a, one), run.finished(b, other), terms[1][1], run)
-            z, wire = made if run.shares else (made, None)
-            owner = run.agreed(call, live, z)
-            return run.put(z, call, gate=gate, sum=OpenSum(call, wire, 2.0), log=common_log(call.inputs), owner=owner)
         opened = _opened(run, call, live)
         z = call.function(*[_on_graph(run, arg, opened) for arg in args], **kwargs)
         parts = [_scaled(opened[id(each)][1], scale) for each, scale in terms if id(each) in opened]
@@ -78,18 +74,36 @@ class Sum(Rule):
             absorb(run, each, z, own)
         return z
 
+    def _of_two(self, run: ModelRun, call: ModelCall, a: Tensor, b: Tensor, one: Mark, other: Mark) -> Tensor:
+        """a + b or a − b, as most sums are."""
+        call.terms, call.sources, scale = 2, (one.node, other.node), -1 if self.read is subtract else 1
+        is_infinite = one.node.is_infinite or other.node.is_infinite
+        if one.sum is None and other.sum is None and a.shape == b.shape and a.dtype == b.dtype and not is_infinite:
+            made = neurons.Added.apply(run.finished(a, one), run.finished(b, other), scale, run)
+            z, wire = made if run.shares else (made, None)
+            own = OpenSum(call, wire, 2.0)
+        else:
+            (x, own), (y, more) = run.opened(a, one, is_thin=True), run.opened(b, other, is_thin=True)
+            z = call.function(x, y)
+            own = _joined(run, call, z, [own, _scaled(more, scale)], is_live=True)
+        owner = run.agreed(call, [(a, one), (b, other)], z)
+        return run.put(z, call, sum=own, log=common_log(call.inputs), owner=owner, is_infinite=is_infinite)
 
-def _are_neurons(scale: Any, a: Tensor, one: Mark, b: Tensor, other: Mark) -> bool:
-    """Whether a + scale · b adds two finished neurons of one shape."""
-    return (
-        one.sum is None
-        and other.sum is None
-        and is_number(scale)
-        and scale != 0
-        and a.shape == b.shape
-        and a.dtype == b.dtype
-        and not (one.is_infinite or other.is_infinite)
-    )
+
+def _two_live(call: ModelCall) -> tuple[Mark, Mark] | None:
+    """The marks of two real operands that depend on what is explained, no gates and no sums of the head; None for others."""
+    if len(call.marks) != 2:
+        return None
+    one, other = call.marks
+    if one is None or other is None or one is other or not (one.node.is_live and other.node.is_live):
+        return None
+    if (
+        (one.node.gate is not None and other.node.gate is not None)
+        or call.tensors[0].is_complex()
+        or call.tensors[1].is_complex()
+    ):
+        return None
+    return None if any([mark.sum is not None and mark.sum.sides is not None for mark in (one, other)]) else (one, other)
 
 
 def _has_sides(live: Sequence[tuple[Tensor, Mark]]) -> bool:
@@ -341,6 +355,9 @@ def subtract(input: Any, other: Any, *, alpha: float = 1) -> Sequence[Term]:
 def subtract_from(input: Any, other: Any, *, alpha: float = 1) -> Sequence[Term]:
     """b − alpha·a."""
     return (other, 1), (input, -alpha)
+
+
+PLAIN = (add, subtract)
 
 
 def negate(input: Any) -> Sequence[Term]:

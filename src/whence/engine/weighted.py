@@ -356,7 +356,7 @@ def layer_norm(
     """Layer normalisation with its normaliser taken as a constant:  z = (x − mean x) · γ/σ + β."""
     weight, bias = constant(run, weight), constant(run, bias)
     axes = tuple(range(-len(normalized_shape), 0))
-    scale = (input.detach().var(axes, unbiased=False, keepdim=True) + eps).rsqrt()
+    scale = torch.native_layer_norm(input.detach(), normalized_shape, None, None, eps)[2].to(input.dtype)  # 1/σ
     scale = scale if weight is None else scale * weight
 
     def normed(x: Tensor, w: Tensor) -> Tensor:
