@@ -102,11 +102,15 @@ def test_a_gradient_that_a_write_in_place_has_spoilt() -> None:
         relevance(model, x, target=0, method=GradientXInput())
 
 
-def test_a_tensor_whose_data_are_replaced_is_refused() -> None:
+@pytest.mark.parametrize("by", ["data", "set_"])
+def test_a_tensor_whose_data_are_replaced_is_refused(by: str) -> None:
     class Replacing(nn.Linear):
         def forward(self, input: Tensor) -> Tensor:
             h = torch.tanh(input[:, :3])
-            h.data = input[:, 3:].clone()
+            if by == "data":
+                h.data = input[:, 3:].clone()
+            else:
+                h.set_(input[:, 3:].clone())  # pyright: ignore[reportArgumentType, reportCallIssue]
             return super().forward(h)
 
     with pytest.raises(whence.NoRuleError, match="it writes into a given tensor"):

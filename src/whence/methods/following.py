@@ -16,7 +16,7 @@ from whence.engine.samples import Samples, owners_by_derivative
 from whence.engine.starts import Start, path_of, reaches, start_of
 from whence.engine.table import TABLE
 from whence.equations import Rules
-from whence.errors import NoRuleError, TargetError
+from whence.errors import NoRuleError, TargetError, WhenceError
 from whence.methods.forward import Forward, require_finite
 from whence.methods.gradient import DifferentiableRecurrence
 from whence.methods.probe import Randomness, repeated, require_whole
@@ -104,6 +104,8 @@ class Following:
         with layers.watched(), run:
             try:
                 output = forward.call(given, run.ids)
+            except SystemError as error:  # some functions of PyTorch make this of an error of ours
+                raise (error.__cause__ if isinstance(error.__cause__, WhenceError) else error) from None
             except TypeError as error:  # PyTorch takes no tensor on a graph for a plain number
                 name, _, rest = str(error).partition("()")
                 if "must be Number, not Tensor" not in rest:

@@ -218,7 +218,7 @@ class Forward:
                 )
             raise InputError(
                 f"{name} are whole numbers, but the model looks them up in no nn.Embedding; relevance needs numbers "
-                "that can carry it: embed first, or explain the embedding's output"
+                "that can carry it: embed first, or explain the embedding's output; give lengths by args= or lengths="
             )
 
 
