@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, autograd
+from torch import Tensor
 
-from whence.engine.marks import Args, Function, Kwargs, Mark, ModelCall, Owner
+from whence.engine.marks import Args, Function, Kwargs, ModelCall, Owner
 from whence.engine.neurons import Neuron
 from whence.engine.refusal import first_line
 from whence.engine.routing import Moved
@@ -91,7 +91,7 @@ class Custom(Rule):
         marked = list({id(mark.node): (each, mark) for each, mark in moved.marked}.values())
         call.sources = tuple(mark.node for _, mark in marked if mark.is_live)
         inputs = [run.finished(each, mark) if mark.is_live else plain[id(each)] for each, mark in marked]
-        owners = self._owners(run, call, moved, outputs)
+        owners = self._owners(moved, outputs)
         seen = Call(call.function, given[0], given[1], result)
         made = iter(Ruled.apply([each.detach() for each in outputs], self.rule, seen, call, run, *inputs))
         places = iter(owners)
@@ -104,41 +104,21 @@ class Custom(Rule):
             result,
         )
 
-    def _owners(self, run: ModelRun, call: ModelCall, moved: Moved, outputs: Sequence[Tensor]) -> Sequence[Owner]:
+    def _owners(self, moved: Moved, outputs: Sequence[Tensor]) -> Sequence[Owner]:
         """Found by derivative: an output belongs to the sample that changes it."""
-        samples = run.samples
+        samples = moved.run.samples
         if samples.is_one:
             return [None] * len(outputs)
         found = [torch.zeros_like(each, dtype=torch.float64) for each in outputs]
         for number in range(1, samples.count + 1):
-            for into, touched in zip(found, self._touched(run, moved, outputs, number), strict=True):
-                call.is_mixed = call.is_mixed or bool((touched & (into != 0)).any())
-                into[touched] = number
+            for into, slope in zip(found, moved.derivative(lambda t, n=number: moved.numbers(t) == n), strict=True):
+                moved.call.is_mixed = moved.call.is_mixed or bool(((slope != 0) & (into != 0)).any())
+                into[slope != 0] = number
         for n, each in enumerate(outputs):  # a function without a derivative, such as round, works element by element
-            same = next((pair for pair in moved.live if pair[0].shape == each.shape), None)
+            same = next((tensor for tensor, _ in moved.live if tensor.shape == each.shape), None)
             if same is not None and not found[n].any():
-                found[n] = samples.numbers(same[1].owner, each.shape, each.device)
+                found[n] = moved.numbers(same)
         return [samples.told(each) for each in found]
-
-    def _touched(self, run: ModelRun, moved: Moved, outputs: Sequence[Tensor], number: int) -> list[Tensor]:
-        """Where the results change with the elements of one sample."""
-        inputs = {id(each): each.detach().clone().requires_grad_() for each, _ in moved.live}
-        made = floats_of(moved.again(lambda each: inputs[id(each)] if id(each) in inputs else each.detach()))
-        live = [each for each in made if each.requires_grad]
-        if not live:
-            return [torch.zeros_like(each, dtype=torch.bool) for each in outputs]
-        probes = [torch.ones_like(each, requires_grad=True) for each in live]
-        back = autograd.grad(live, list(inputs.values()), probes, create_graph=True, materialize_grads=True)
-        marks: dict[int, Mark] = {id(each): mark for each, mark in moved.live}
-        reached = [
-            (each * (run.samples.numbers(marks[key].owner, each.shape, each.device) == number)).sum()
-            for key, each in zip(inputs, back, strict=True)
-        ]
-        total = torch.stack(reached).sum()
-        if not total.requires_grad:
-            return [torch.zeros_like(each, dtype=torch.bool) for each in outputs]
-        by_probe = iter(autograd.grad(total, probes, materialize_grads=True))
-        return [next(by_probe) != 0 if each.requires_grad else torch.zeros_like(each, dtype=torch.bool) for each in made]
 
 
 def handles(*functions: Function) -> Callable[[CustomRule], CustomRule]:

@@ -6,17 +6,17 @@ the derivatives to the real and the imaginary part, as in PyTorch, so that a ter
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from whence.engine.marks import Args, Kwargs, ModelCall, OpenSum, Owner
-from whence.engine.routing import CAST, Moved
+from whence.engine.marks import Args, Kwargs, Mark, ModelCall, OpenSum, Owner
+from whence.engine.routing import CAST, Moved, real_part
 from whence.engine.rule import Rule
 from whence.engine.run import ModelRun
 from whence.equations import absorbed_by_bias
-from whence.trees import floats_of, leaves_of
+from whence.trees import leaves_of
 
 Axes = Callable[[Args, Kwargs], Sequence[int]]
 
@@ -36,53 +36,43 @@ class Map(Rule):
     def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
         moved = Moved(run, call, args, kwargs)
         call.sources = tuple(dict.fromkeys(mark.node for _, mark in moved.live))
-        opened = {id(t): run.opened(t, mark) for t, mark in moved.live}
-        self._tap_biases(run, call, moved, opened)
-        z: Tensor = moved.again(lambda t: opened[id(t)][0] if id(t) in opened else run.constant(t))
-        if not floats_of(z):
+        is_dense = self.axes is not None or any(t.is_complex() for t in moved.tensors)
+        opened = {id(t): self._opened(moved, t, mark, is_dense=is_dense) for t, mark in moved.live}
+        z, outputs, is_given = moved.made({key: value for key, (value, _) in opened.items()})
+        if is_given or not outputs:
             return z
-        if any(z is each for each, _ in opened.values()):
-            return args[0]
-        is_dense = self.axes is not None or any(t.is_complex() for t in (*moved.tensors, z))
-        constant: Tensor | None = None
-        if len(moved.live) < len(moved.tensors):
-            with torch.no_grad():
-                constant = moved.again(lambda t: torch.zeros_like(t) if id(t) in opened else t.detach())
-        wire, count = None, None
+
+        def again(part: Callable[[OpenSum], Tensor | None], otherwise: Callable[[Tensor], Tensor]) -> Tensor:
+            """The map of one part of the sums, 0 where a sum lacks it; of constants, what they count otherwise."""
+            found = {key: part(own) for key, (_, own) in opened.items()}
+            full = {id(t): run.full(t, 0.0) if found[id(t)] is None else found[id(t)] for t, _ in moved.live}
+            return moved.again(lambda t: cast(Tensor, full[id(t)]) if id(t) in full else otherwise(t))
+
+        constant = again(lambda own: None, Tensor.detach) if moved.has_constants else None
+        wire, count, bias = None, None, None
         if run.shares:
-            wire = run.full(z.real if z.is_complex() else z, 0.0) if is_dense else self._wire(run, moved, opened, z)
+            wire = (
+                run.full(z.real if z.is_complex() else z, 0.0) if is_dense else again(lambda own: own.wire, zeros).to(z.dtype)
+            )
             count = 0.0 if is_dense else None
-        bias = None if is_dense else self._bias(run, moved, opened, constant)
-        owner = self._owner(run, call, moved, args, kwargs, z)
+        is_biased = constant is not None or any(own.bias is not None for _, own in opened.values())
+        if is_biased and not is_dense and run.rules.delta != 0:
+            bias = again(lambda own: own.bias, Tensor.detach)
+        owner = self._owner(moved, z)
         is_infinite = constant is not None or any(node.is_infinite for node in call.inputs)
         run.put(z, call, is_live=bool(moved.live), sum=OpenSum(call, wire, count, bias), owner=owner, is_infinite=is_infinite)
         if constant is not None and z.requires_grad:
-            self._tap(run, call, z, constant, is_dense=is_dense)
+            self._tap(moved, z, constant, is_dense=is_dense)
         return z
 
-    def _wire(self, run: ModelRun, moved: Moved, opened: dict[int, tuple[Tensor, OpenSum]], z: Tensor) -> Tensor:
-        def wire(tensor: Tensor) -> Tensor:
-            own = opened[id(tensor)][1].wire if id(tensor) in opened else None
-            return run.full(tensor, 0.0) if own is None else own
+    def _opened(self, moved: Moved, tensor: Tensor, mark: Mark, *, is_dense: bool) -> tuple[Tensor, OpenSum]:
+        """A tensor as an open sum; where no shares are handed on, the part of its bias that would be shared is absorbed."""
+        z, own = moved.run.opened(tensor, mark)
+        return (moved.run.less_bias(moved.call, z, own.bias, mark.node) if is_dense else z), own
 
-        return moved.again(wire).to(z.dtype)
-
-    def _bias(
-        self, run: ModelRun, moved: Moved, opened: dict[int, tuple[Tensor, OpenSum]], constant: Tensor | None
-    ) -> Tensor | None:
-        own = [each.bias for _, each in opened.values()]
-        if run.rules.delta == 0 or (constant is None and all(each is None for each in own)):
-            return None
-
-        def bias(tensor: Tensor) -> Tensor:
-            given = opened[id(tensor)][1].bias if id(tensor) in opened else tensor.detach()
-            return torch.zeros_like(tensor) + (0.0 if given is None else given)
-
-        with torch.no_grad():
-            return moved.again(bias)
-
-    def _tap(self, run: ModelRun, call: ModelCall, z: Tensor, constant: Tensor, *, is_dense: bool) -> None:
+    def _tap(self, moved: Moved, z: Tensor, constant: Tensor, *, is_dense: bool) -> None:
         """Enter what the constants contribute."""
+        run, call = moved.run, moved.call
         node, shape = call.outputs[-1], tuple(z.shape)
 
         def absorb(q: Tensor) -> None:
@@ -91,70 +81,33 @@ class Map(Rule):
 
         run.tap(z, absorb)
 
-    def _tap_biases(self, run: ModelRun, call: ModelCall, moved: Moved, opened: dict[int, tuple[Tensor, OpenSum]]) -> None:
-        """Enter the part of biases that would be shared out, where no shares are handed on."""
-        if self.axes is None and not any(t.is_complex() for t in moved.tensors):
-            return
-        for tensor, mark in {id(t): (t, mark) for t, mark in moved.live}.values():
-            z, own = opened[id(tensor)]
-            opened[id(tensor)] = run.less_bias(call, z, own.bias, mark.node), own
-
-    def _owner(self, run: ModelRun, call: ModelCall, moved: Moved, args: Args, kwargs: Kwargs, z: Tensor) -> Owner:
-        samples = run.samples
+    def _owner(self, moved: Moved, z: Tensor) -> Owner:
+        samples, call = moved.run.samples, moved.call
         if samples.is_one or not moved.live:
             return None
-        if self.axes is not None:
-            axes = self.axes(args, kwargs)
-            reduced = [
-                samples.reduced(call, mark.owner, t.shape, [axis % t.dim() for axis in axes], z.device)
-                for t, mark in moved.live
-            ]
-            joint: Owner = reduced[0]
-            shape = moved.live[0][0].shape
-            if len(reduced) > 1:
-                pairs = [(owner, t.shape) for owner, (t, _) in zip(reduced, moved.live, strict=True)]
-                joint = samples.agreed(call, pairs, shape, z.device)
-            if isinstance(joint, int):
-                place = joint + len(shape)
-                return place - z.dim() if place < z.dim() and z.shape[place] == samples.count else None
-            return None if joint is None else samples.told(_fitted(samples.numbers(joint, joint.shape, z.device), z.shape))
-        if len(moved.live) == 1:
-            ((t, mark),) = moved.live
+        if self.axes is None:
+            live = {id(t) for t, _ in moved.live}
 
-            def applied_to(numbers: Tensor) -> Tensor:
-                return moved.again(lambda each: numbers if each is t else torch.zeros_like(each, dtype=torch.float64))
+            def applied(of: Callable[[Tensor], Tensor]) -> Tensor:
+                return moved.again(
+                    lambda t: of(moved.numbers(t)) if id(t) in live else torch.zeros_like(t, dtype=torch.float64)
+                )
 
-            with torch.no_grad():
-                return samples.spread(call, applied_to, (mark.owner, t.shape), z.device)
-        owners = {id(t): samples.numbers(mark.owner, t.shape, z.device) for t, mark in moved.live}
-
-        def applied(stand_in: Callable[[Tensor], Tensor]) -> Tensor:
-            zero = torch.zeros((), dtype=torch.float64)
-            return moved.again(lambda t: stand_in(owners[id(t)]).contiguous() if id(t) in owners else zero.expand(t.shape))
-
-        with torch.no_grad():
-            count = applied(lambda each: (each != 0).double()).clamp(min=1e-9)
-            mean = applied(lambda each: each) / count
-            variance = applied(lambda each: each * each) / count - mean * mean
-        if bool((variance > 1e-6 * (1 + mean * mean)).any()):
-            call.is_mixed = True
-            return None
-        return samples.told(torch.round(mean))
+            return samples.spread(call, applied)
+        shape = moved.live[0][0].shape
+        axes = [axis % len(shape) for axis in self.axes(moved.args, moved.kwargs)]
+        reduced = [(samples.reduced(call, mark.owner, t.shape, axes, z.device), t.shape) for t, mark in moved.live]
+        numbers = samples.numbers(samples.agreed(call, reduced, shape, z.device), shape, z.device)
+        for axis in axes:  # the same everywhere along it
+            numbers = numbers.narrow(axis, 0, 1)
+        if numbers.dim() != z.dim():  # it makes pairs of real numbers of complex ones, or the other way round
+            numbers = numbers[..., 0] if numbers.dim() > z.dim() else numbers.unsqueeze(-1)
+        return samples.told(numbers.expand(z.shape))
 
 
-def real_part(term: Tensor, q: Tensor) -> Tensor:
-    """What a term counts in an open sum: its product with q, Re(conj(q) z) for complex numbers."""
-    found = term * q.conj()
-    return found.real if found.is_complex() else found
-
-
-def _fitted(owner: Tensor, shape: torch.Size) -> Tensor:
-    """Sample numbers in the shape of a result: axes of size 1 are expanded, and a missing or extra last axis is mended."""
-    if owner.dim() == len(shape) + 1:
-        owner = owner[..., 0]
-    elif owner.dim() == len(shape) - 1:
-        owner = owner.unsqueeze(-1)
-    return owner.expand(shape)
+def zeros(tensor: Tensor) -> Tensor:
+    """Zeros of its form."""
+    return torch.zeros_like(tensor.detach())
 
 
 def nowhere(args: Args, kwargs: Kwargs) -> Sequence[int]:

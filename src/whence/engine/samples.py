@@ -73,20 +73,15 @@ class Samples:
 
     def told(self, numbers: Tensor) -> Owner:
         """An owner from the sample numbers of all elements: an axis, if samples lie along one in order."""
-        wide = [n for n, stride in enumerate(numbers.stride()) if stride != 0 and numbers.shape[n] > 1]
-        if len(wide) == 1 and numbers.shape[wide[0]] == self.count and numbers.stride(wide[0]) == 1:
-            row = self.row(numbers.device)
-            if numbers.untyped_storage().data_ptr() == row.untyped_storage().data_ptr() and not numbers.storage_offset():
-                return wide[0] - numbers.dim()
-        places = list[int]()
-        for axis, size in enumerate(numbers.shape):
-            if size == self.count:
-                row = self.row(numbers.device).view([-1 if n == axis else 1 for n in range(numbers.dim())])
-                if bool(((numbers == row) | (numbers == 0)).all()):
-                    places.append(axis - numbers.dim())
+        lanes = [axis - numbers.dim() for axis, size in enumerate(numbers.shape) if size == self.count]
+        rows = [self.numbers(lane, numbers.shape, numbers.device) for lane in lanes]
+        for lane, row in zip(lanes, rows, strict=True):
+            if torch.equal(numbers, row):
+                return lane
         if not bool(numbers.any()):
             return None
-        return places[0] if len(places) == 1 else numbers  # constants belong to the sample in whose row they lie
+        found = [lane for lane, row in zip(lanes, rows, strict=True) if bool(((numbers == row) | (numbers == 0)).all())]
+        return found[0] if len(found) == 1 else numbers  # constants belong to the sample in whose row they lie
 
     def agreed(self, call: ModelCall, owned: Sequence[Owned], shape: Sequence[int], device: torch.device) -> Owner:
         """The common owner of operands that are combined elementwise; constants take the owner of the others."""
@@ -137,12 +132,14 @@ class Samples:
             return None
         return highest if keeps else highest.squeeze(tuple(along))
 
-    def spread(self, call: ModelCall, apply: Callable[[Tensor], Tensor], owned: Owned, device: torch.device) -> Owner:
-        """The owner of the result of a linear map, which takes no negative number times an element."""
-        numbers = self.numbers(*owned, device)
-        count = apply((numbers != 0).double()).clamp(min=1e-9)
-        mean = apply(numbers.contiguous()) / count
-        variance = apply(numbers * numbers) / count - mean * mean
+    def spread(self, call: ModelCall, applied: Callable[[Callable[[Tensor], Tensor]], Tensor]) -> Owner:
+        """The owner of the result of a linear map, which takes no negative number times an element.
+
+        `applied`: the map of a function of the sample numbers.
+        """
+        count = applied(lambda numbers: (numbers != 0).double()).clamp(min=1e-9)
+        mean = applied(Tensor.contiguous) / count
+        variance = applied(torch.square) / count - mean * mean
         if bool((variance > 1e-6 * (1 + mean * mean)).any()):
             call.is_mixed = True
             return None
@@ -170,9 +167,7 @@ class Samples:
         """The sample numbers along the second-to-last axis of a tensor (..., n, ·); None if they are 1, 2, … in order."""
         if self.is_one or (isinstance(owner, int) and owner == -2):
             return None
-        found = self.numbers(owner, shape, device).reshape(-1, *shape[-2:])[0, :, 0].long()
-        in_order = torch.arange(1, self.count + 1, device=device)
-        return None if torch.equal(found, in_order) else found
+        return self.numbers(owner, shape, device).reshape(-1, *shape[-2:])[0, :, 0].long()
 
     def of_columns(self, amount: Tensor, columns: Tensor | None) -> Tensor:
         """Sum amounts (K, n) by the sample numbers of their columns: (K, B)."""
@@ -184,17 +179,9 @@ class Samples:
 
     def axis_of(self, owner: Owner, shape: Sequence[int], device: torch.device) -> int | None:
         """The axis along which samples lie; None for a single sample, or if no axis fits."""
-        if self.is_one or owner is None:
-            return None
-        if isinstance(owner, int):
-            return owner + len(shape)
-        owner = completed(self.numbers(owner, shape, device), keep=self.count)
-        for axis, size in enumerate(shape):
-            if size == self.count:
-                numbers = self.row(device).view([-1 if n == axis else 1 for n in range(len(shape))])
-                if bool(((owner == numbers) | (owner == 0)).all()) and bool(owner.any()):
-                    return axis
-        return None
+        if not self.is_one and isinstance(owner, Tensor):
+            owner = self.told(completed(self.numbers(owner, shape, device), keep=self.count))
+        return None if self.is_one or not isinstance(owner, int) else owner + len(shape)
 
 
 def _whole(amount: Tensor, shape: Sequence[int]) -> Tensor:

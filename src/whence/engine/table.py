@@ -26,7 +26,7 @@ from whence.engine.activations import (
 from whence.engine.maps import RECAST, Map, cast_to
 from whence.engine.operation import Operation, RuleFor, Table
 from whence.engine.recurrence import RECURRENCES
-from whence.engine.routing import Dropout, ElementChoice, Pick, Placement, Routing
+from whence.engine.routing import Dropout, ElementChoice, Pick, Routing
 from whence.engine.rule import Rule
 from whence.engine.weighted import Weighted, convolution
 
@@ -130,26 +130,27 @@ TABLE = Table([
     *(line(name, rule) for name, rule in RECURRENCES.items()),
 
     # Moves: relevance moves with the numbers
-    line("cat concat concatenate stack hstack vstack dstack column_stack row_stack", Routing()),
+    line("cat concat concatenate contiguous clone", Routing(keeps_axes=True)),
+    line("stack hstack vstack dstack column_stack row_stack", Routing()),
     line("getitem", Routing(), operators="__getitem__", look_up=lookups.indexed),
     line("index_select", Routing(), look_up=lookups.selected),
-    line("pack_padded_sequence reshape view flatten squeeze unsqueeze contiguous clone", Routing()),
+    line("pack_padded_sequence reshape view flatten squeeze unsqueeze", Routing()),
     line("view_as reshape_as expand_as", Routing(), reads_like=True),
     line("detach data", rewrite=rewrites.detach, ids="moves"),
     line("split split_with_sizes tensor_split chunk unbind pixel_shuffle pixel_unshuffle channel_shuffle", Routing()),
     line("select narrow gather take take_along_dim masked_select diagonal", Routing()),
     line("flip roll rot90 transpose swapaxes swapdims movedim moveaxis permute t T mT H mH adjoint", Routing()),
     line("unflatten ravel expand broadcast_to broadcast_tensors repeat repeat_interleave tile atleast_2d", Routing()),
-    line("positive", Routing(), operators="__pos__"),
+    line("positive", Routing(keeps_axes=True), operators="__pos__"),
     line("pad constant_pad_nd pad_sequence pad_packed_sequence unfold", Routing(fills=True)),
-    line("diag diag_embed block_diag index_fill tril triu", Routing(fills=True)),
-    line("where", ElementChoice(fills=True), ids="computes"),
-    line("masked_fill", Routing(fills=True), ids="computes"),
+    line("diag diag_embed block_diag index_fill", Routing(fills=True)),
+    line("where", ElementChoice(keeps_axes=True), ids="computes"),
+    line("masked_fill", Routing(fills=True, keeps_axes=True), ids="computes"),
+    line("tril triu", Routing(fills=True, keeps_axes=True)),
     line("setitem", Routing(fills=True, overwrites=True), operators="__setitem__", writes=True),
     line("copy", Routing(), erases=True),
-    line("index_copy", Routing(overwrites=True)),
-    line("scatter", Placement(fills=True, is_index_sized=True)),
-    line("index_put", Placement()),
+    line("index_copy index_put", Routing(overwrites=True)),
+    line("scatter", Routing(fills=True, overwrites=True)),
     line("zero fill", Routing(fills=True), erases=True),
     line("untyped_storage storage", refused="numbers leave the tensors here, and relevance cannot follow"),
     line("__dlpack__ data_ptr numpy __array__", leaks=True),

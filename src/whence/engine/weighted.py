@@ -213,10 +213,8 @@ def _owner(run: ModelRun, call: ModelCall, sources: Sequence[Source], z: Tensor)
             owner = moved
         else:
             ones = [torch.ones_like(weight, dtype=torch.float64) for weight in weighting.weights]
-            with torch.no_grad():
-                owner = run.samples.spread(
-                    call, lambda numbers, by=weighting.apply, ones=ones: by(numbers, *ones), (owner, shape), z.device
-                )
+            numbers = run.samples.numbers(owner, shape, z.device)
+            owner = run.samples.spread(call, lambda of, by=weighting.apply, n=numbers, ones=ones: by(of(n), *ones))
         found.append(owner)
     return run.samples.agreed(call, [(owner, z.shape) for owner in found], z.shape, z.device)
 
