@@ -40,6 +40,13 @@ class GatedProduct(Rule):
     multiplies = combines = True
 
     def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
+        if run.rules.product == "all" and len(call.marks) == 2:
+            one, other = call.marks
+            if one is not None and other is not None and one.is_live and other.is_live:
+                if one.gate is None and other.gate is not None and not other.gate.is_choice:
+                    return self._gated(run, call, args[0], one, args[1], other)
+                if other.gate is None and one.gate is not None and not one.gate.is_choice:
+                    return self._gated(run, call, args[1], other, args[0], one)
         marks = iter(call.marks)
         factors = [(each, next(marks) if isinstance(each, Tensor) else None) for each in args]
         marked = [(each, mark) for each, mark in factors if mark is not None]
@@ -65,6 +72,13 @@ class GatedProduct(Rule):
             for each, mark in sources
         ]
         return run.put(_split(y, ends), call, gate=gate, owner=owner, is_infinite=is_infinite)
+
+    def _gated(self, run: ModelRun, call: ModelCall, x: Tensor, source: Mark, by: Tensor, gate: Mark) -> Tensor:
+        """A gate that opens or closes a source, as the paper has it."""
+        call.sources = (source.node,)
+        y = neurons.Passed.apply(run.finished(x, source), [call.function(x.detach(), by.detach())])
+        owner = run.agreed(call, [(x, source), (by, gate)], y)
+        return run.put(y, call, owner=owner, is_infinite=source.is_infinite or gate.is_infinite)
 
     def _shared(
         self, run: ModelRun, call: ModelCall, factors: Sequence[tuple[Any, Mark | None]], y: Tensor, node: Node

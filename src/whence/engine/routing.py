@@ -359,15 +359,21 @@ def _wires_of_views(
 
 def lanes_of_views(whole: Tensor, lane: int, views: Sequence[Tensor]) -> list[int | None]:
     """The axis of every view that steps through memory as an axis of the whole does, both counted from the right."""
-    size, step = whole.shape[lane], whole.stride(lane)
+    size, steps = whole.shape[lane], whole.stride()
+    step = steps[lane]
 
     def alike(tensor: Tensor) -> list[int]:
         return [n - tensor.dim() for n, each in enumerate(tensor.stride()) if each == step and tensor.shape[n] == size]
 
-    if len(alike(whole)) > 1:
-        return [None] * len(views)
-    found = [alike(view) if view._is_view() else [] for view in views]
-    return [axes[0] if len(axes) == 1 else None for axes in found]
+    def lane_of(view: Tensor) -> int | None:
+        if not view._is_view():
+            return None
+        if view.stride() == steps and view.shape[lane] == size:
+            return lane
+        axes = alike(view)
+        return axes[0] if len(axes) == 1 else None
+
+    return [None] * len(views) if steps.count(step) > 1 and len(alike(whole)) > 1 else [lane_of(view) for view in views]
 
 
 def _can_end_apart(live: Sequence[tuple[Tensor, Mark]]) -> bool:

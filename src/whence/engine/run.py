@@ -4,6 +4,7 @@ Tensors carry marks. What no mark leads to is a constant, and its calls are made
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -175,14 +176,13 @@ class ModelRun(GraphRun, TorchFunctionMode):
             raise NoRule(operation.refused)
         if kwargs and kwargs.get("out") is not None:
             raise NoRule("it writes into a given tensor; use its result instead")
+        cut, has_hooks = cut_by(operation.name), _top_hooks(False)
+        if not (cut or has_hooks):
+            return self._ruled(operation, writes, func, args, kwargs, tensors, marks)
         ruled = partial(self._ruled, operation, writes, func, args, kwargs, tensors, marks)
-        cut = cut_by(operation.name)
-        if cut:
-            ruled = partial(self._uncut, ruled, cut)
-        if _top_hooks(False):  # such as those of checkpoints, which would run the model again on the way back
-            with saved_tensors_hooks(_same, _same):
-                return ruled()
-        return ruled()
+        # hooks such as those of checkpoints would run the model again on the way back
+        with saved_tensors_hooks(_same, _same) if has_hooks else nullcontext():
+            return self._uncut(ruled, cut) if cut else ruled()
 
     def _uncut(self, ruled: Callable[[], object], cut: str) -> object:
         """Make a call that the model cuts off PyTorch's graph, on the graph."""

@@ -40,6 +40,8 @@ class Sum(Rule):
     def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
         if self.read in PLAIN and not kwargs and (two := _two_live(call)) is not None:
             return self._of_two(run, call, args[0], args[1], *two)
+        if self.read is add and not kwargs and _has_plain_bias(run, call, args):
+            return self._with_bias(run, call, args[0], args[1])
         try:
             terms = self.read(*args, **kwargs)
         except TypeError:
@@ -88,6 +90,29 @@ class Sum(Rule):
             own = _joined(run, call, z, [own, _scaled(more, scale)], is_live=True)
         owner = run.agreed(call, [(a, one), (b, other)], z)
         return run.put(z, call, sum=own, log=common_log(call.inputs), owner=owner, is_infinite=is_infinite)
+
+    def _with_bias(self, run: ModelRun, call: ModelCall, x: Tensor, bias: Any) -> Tensor:
+        """z + b, where b is a finite constant."""
+        mark = cast(Mark, call.marks[0])
+        call.terms, call.sources = 1, (mark.node,)
+        z, own = run.opened(x, mark, is_thin=True)
+        value = run.constant(bias) if isinstance(bias, Tensor) else run.full(z, bias)
+        z = neurons.Biased.apply(z, value, call, run)
+        own = _joined(run, call, z, [own, OpenSum(call, None, 0.0, value)], is_live=True)
+        return run.put(z, call, sum=own, owner=run.agreed(call, [(x, mark)], z), is_infinite=mark.is_infinite)
+
+
+def _has_plain_bias(run: ModelRun, call: ModelCall, args: Args) -> bool:
+    """Whether a call adds a finite constant to a real number that is no gate, no logarithm and no sum of the head."""
+    mark = call.marks[0] if len(args) == 2 and args[0] is call.tensors[0] else None
+    if mark is None or not mark.is_live or len(call.inputs) > 1 or mark.gate is not None or mark.log is not None:
+        return False
+    if mark.sum is not None and mark.sum.sides is not None:
+        return False
+    x, bias = args
+    if isinstance(bias, Tensor):
+        return bias.dtype == x.dtype and not x.is_complex() and run.is_finite(bias)
+    return is_number(bias) and not isinstance(bias, complex) and not x.is_complex()
 
 
 def _two_live(call: ModelCall) -> tuple[Mark, Mark] | None:

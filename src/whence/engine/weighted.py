@@ -69,9 +69,11 @@ class Weighted(Rule):
     def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
         source = call.marks[0]
         if self.read is linear and source is not None and not kwargs and _has_parameters(run, call):
-            (weighting,) = dense(args[0], *[tensor.detach() for tensor in call.tensors[1:]])
-            call.sources, call.weights, call.is_trained, call.is_layer = (source.node,), weighting.weights, True, True
-            return _summed(run, call, [(weighting, source)])
+            weight, bias = call.tensors[1].detach(), call.tensors[2].detach() if len(call.tensors) > 2 else None
+            call.sources, call.weights, call.is_trained, call.is_layer = (source.node,), (weight,), True, True
+            if len(run.calls) - 1 not in run.head and weight.dim() == 2 and weight.layout == torch.strided:
+                return _dense(run, call, args[0], source, weight, bias)
+            return _summed(run, call, [(dense(args[0], weight, bias)[0], source)])
         try:
             weightings = self.read(run, *args, **kwargs)
         except TypeError:
@@ -121,8 +123,7 @@ def _summed(run: ModelRun, call: ModelCall, sources: Sequence[Source]) -> Tensor
     if is_live and not others and len(run.calls) - 1 in run.head:
         z, own.wire, own.sides = _of_head(run, weighting, mark)
     elif is_live and not others and weighting.apply is F.linear and weighting.dense and is_usual(weighting.data):
-        made = neurons.Dense.apply(run.finished(weighting.data, mark), weighting.weights[0], bias, call, run)
-        z, own.wire = made if run.shares else (made, None)
+        return _dense(run, call, weighting.data, mark, weighting.weights[0], bias)
     else:
         z, own.wire = _joined(run, call, sources)
         z = z if bias is None else neurons.Biased.apply(z, bias, call, run)
@@ -138,6 +139,17 @@ def _summed(run: ModelRun, call: ModelCall, sources: Sequence[Source]) -> Tensor
     if own.sides is not None and bias is not None:
         absorb(run, Fixed(call, "bias", run.captured(bias)), z, own)
     return z
+
+
+def _dense(run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """A dense layer of finished neurons."""
+    made, owner, samples = neurons.Dense.apply(run.finished(x, mark), weight, bias, call, run), mark.owner, run.samples
+    z, wire = made if run.shares else (made, None)
+    own = OpenSum(call, wire, float(x.shape[-1]), None if bias is None or run.rules.delta == 0 else bias.expand(z.shape))
+    if not (samples.is_one or (isinstance(owner, int) and owner != -1)):
+        owner = samples.reduced(call, owner, x.shape, (-1,), z.device)
+        owner = samples.agreed(call, [(owner, z.shape)], z.shape, z.device)
+    return run.put(z, call, sum=own, owner=owner, is_infinite=any([node.is_infinite for node in call.inputs]))
 
 
 def _of_head(run: ModelRun, weighting: Weighting, mark: Mark) -> tuple[Tensor, Tensor | None, Sides]:
