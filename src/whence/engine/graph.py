@@ -360,13 +360,15 @@ class GraphRun(Sight):
         """The owner of the result of an elementwise call."""
         if self.samples.is_one:
             return None
-        first = tensors[0][1].owner if tensors else None
-        if (
-            isinstance(first, int)
-            and all([not mark.is_live or (type(mark.owner) is int and mark.owner == first) for _, mark in tensors])
-            and tensors[0][1].is_live
-        ):
-            return first
+        lane: Owner = None
+        for _, mark in tensors:
+            owner = mark.node.owner
+            if mark.node.is_live and (type(owner) is not int or (lane is not None and owner != lane)):
+                break
+            lane = owner if mark.node.is_live else lane
+        else:
+            if lane is not None:
+                return lane
         return self.samples.agreed(
             call, [(mark.owner, t.shape) for t, mark in tensors if mark.is_live], result.shape, result.device
         )

@@ -52,9 +52,7 @@ def alias(x: Tensor) -> Tensor:
 class Neuron(Function):
     """A function of ours on the graph: as PyTorch's, without the look for wrappers of functorch, which we refuse anyway."""
 
-    @classmethod
-    def apply(cls, *args: Any) -> Any:
-        return super(Function, cls).apply(*args)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+    apply: Any = cast(Any, torch._C)._FunctionBase.__dict__["apply"]
 
 
 class Started(Neuron):
@@ -275,6 +273,21 @@ class Dense(Neuron):
             shared = s if s.shape[-1] == 1 else s.sum(-1, keepdim=True)
             r = shared.expand(x.shape) if r is None else r.add_(shared)
         return r, None, None, None, None
+
+
+class Centred(Neuron):
+    """An open sum less its mean, times constants:  z = (x − mean x) · w,  and its transpose."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, axes: tuple[int, ...], run: "ModelRun") -> Tensor:
+        ctx.run, ctx.axes = run, axes
+        run.keep(ctx, weight)
+        return (x - x.mean(axes, keepdim=True)).mul_(weight)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Grads:
+        each = grads[0] * ctx.run.kept(ctx)[0]
+        return each - each.mean(ctx.axes, keepdim=True), None, None, None
 
 
 class Passed(Neuron):

@@ -370,7 +370,7 @@ def layer_norm(
     scale = scale if weight is None else scale * weight
 
     def normed(x: Tensor, w: Tensor) -> Tensor:
-        return (x - x.mean(axes, keepdim=True)) * w
+        return neurons.Centred.apply(x, w, axes, run)
 
     return [Weighting(input, (scale,), bias, normed, dense=axes)]
 
