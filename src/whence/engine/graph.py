@@ -95,6 +95,9 @@ class GraphRun(Sight):
 
     def at(self, tensor: Tensor, mark: Mark) -> Tensor:
         """The tensor with this mark as it stands on the graph."""
+        if mark.carrier is not None and mark.alias is None:
+            self.remember(mark).alias = alias = neurons.Passed.apply(mark.carrier, [tensor.detach()])
+            put_mark(alias, mark)
         return tensor if mark.alias is None else mark.alias
 
     def tap(self, tensor: Tensor | None, note: Callable[[Tensor], object]) -> None:
@@ -157,8 +160,8 @@ class GraphRun(Sight):
         if self.is_safe:
             ctx.copies = [None if t is None else t.detach() if 0 in t.stride() else t.detach().clone() for t in tensors]
         else:
-            # without their graph, to which a view of memory that is written to leads back; writes are counted all the same
-            ctx.save_for_backward(*[t.detach() if t is not None and t.requires_grad else t for t in tensors])
+            # without their graph and their marks, which lead back to more; writes are counted all the same
+            ctx.save_for_backward(*[None if t is None else t.detach() for t in tensors])
 
     def kept(self, ctx: Any) -> Sequence[Any]:
         """What was kept; raises if the model wrote over it."""
@@ -194,12 +197,26 @@ class GraphRun(Sight):
                 self.finish(mark, self.ended(tensor, mark, z.detach().clone() if self.is_safe else neurons.alias(z.detach())))
         return cast(Tensor, mark.done) if not self.is_audit else self._noted(mark, cast(Tensor, mark.done))
 
-    def _finished_late(self, tensor: Tensor, mark: Mark) -> Tensor:
-        """Put a gate on the graph, now that it is asked for as a neuron."""
+    def carried(self, tensor: Tensor, mark: Mark) -> tuple[Tensor, Tensor]:
+        """A neuron on the graph that gets the relevance of a finished neuron, and its numbers; the former's may be others."""
+        if mark.carrier is None:
+            if mark.late is None:
+                x = self.finished(tensor, mark)
+                return x, x
+            self.remember(mark).carrier = self.finished(*self._source(mark))
+        return cast(Tensor, mark.carrier), tensor
+
+    def _source(self, mark: Mark) -> tuple[Tensor, Mark]:
+        """What a gate or a product hands its relevance on to, when it is put on the graph."""
         x, source, version = cast(Late, mark.late)
         if x._version != version:
             raise OverwrittenError
         mark.late = None
+        return x, source
+
+    def _finished_late(self, tensor: Tensor, mark: Mark) -> Tensor:
+        """Put a gate or a product on the graph, now that it is asked for as a neuron."""
+        x, source = self._source(mark)
         tensor.copy_(self.activated(x, source, tensor.detach()))
         mark.version = tensor._version
         return tensor
@@ -233,8 +250,8 @@ class GraphRun(Sight):
             if own.wire is not None and not is_thin and own.wire.shape != z.shape:
                 own = replace(own, wire=own.wire.expand(z.shape))
             return (z, own) if not self.is_audit else self.passed(z, own, mark.node, self._edge(mark))
-        x = self.finished(tensor, mark)
-        made = neurons.Opened.apply(x, mark.is_infinite, self)
+        carrier, x = self.carried(tensor, mark)
+        made = neurons.Opened.apply(carrier, [x], mark.is_infinite, self)
         z, wire = made if self.shares else (made, None)
         return z, OpenSum(cast(ModelCall, mark.call), wire, 1.0)
 

@@ -104,7 +104,8 @@ class Mark:
     twin: Tensor | None = None  # the same, made of neurons that were finished before; of a buffer, written to like it
     # constants in a buffer, and where
     ownerless: list[tuple[Node, Callable[[Tensor], Tensor]]] = field(default_factory=cast(Any, list))
-    late: "Late | None" = None  # of a gate: what it is an activation of, until it is asked for as a neuron
+    late: "Late | None" = None  # what hands its relevance on to another, until it is put on the graph
+    carrier: Tensor | None = None  # for a tensor off the graph: the neuron on it that gets its relevance
     alias: Tensor | None = None  # the same tensor, out of reach of who detaches it
     before: "Before | Contents | None" = None
     uncast: "tuple[Tensor, Mark] | None" = None  # what it was before it changed its precision, and that one's mark
@@ -147,7 +148,8 @@ class Mark:
     def clear(self) -> None:
         """Break the references to tensors, which refer to this mark."""
         self.ownerless.clear()
-        self.sum = self.done = self.twin = self.late = self.alias = self.before = self.fixed = self.uncast = None
+        self.sum = self.done = self.twin = self.late = self.carrier = None
+        self.alias = self.before = self.fixed = self.uncast = None
 
 
 @dataclass(eq=False, slots=True)
@@ -163,7 +165,7 @@ class Before:
 
 
 class Late(NamedTuple):
-    """What a gate is an activation of, and how often that had been written to."""
+    """The neuron that gets all relevance of a gate or a product, its mark, and how often it had been written to."""
 
     x: Tensor
     mark: Mark

@@ -116,8 +116,11 @@ class Opened(Neuron):
     """A finished neuron x as a term of a sum. `is_dense`: all neurons along the last axis are terms, with one wire for them."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, is_infinite: bool, run: "ModelRun", is_dense: bool = False) -> Any:
+    def forward(
+        ctx: Any, carrier: Tensor, given: Sequence[Tensor], is_infinite: bool, run: "ModelRun", is_dense: bool = False
+    ) -> Any:
         ctx.set_materialize_grads(False)
+        (x,) = given
         ctx.run, ctx.is_infinite, ctx.shape = run, is_infinite, x.shape
         run.keep(ctx, x)
         z = alias(x)
@@ -130,20 +133,20 @@ class Opened(Neuron):
         (x,) = ctx.run.kept(ctx)
         q, s = (*grads, None)[:2]
         if q is None:
-            return (None if s is None else s.expand(ctx.shape)), None, None, None
+            return (None if s is None else s.expand(ctx.shape)), None, None, None, None
         if ctx.is_infinite:  # as a mask makes it: then q is 0
             r = torch.where(q == 0, 0.0, x * q)
-            return (r if s is None else r + s), None, None, None
-        return (x * q if s is None else torch.addcmul(s, x, q)), None, None, None
+            return (r if s is None else r + s), None, None, None, None
+        return (x * q if s is None else torch.addcmul(s, x, q)), None, None, None, None
 
 
 class Added(Neuron):
     """Two finished neurons of one shape as an open sum of two terms: a + scale · b."""
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, scale: float, run: "ModelRun") -> Any:
+    def forward(ctx: Any, carrier: Tensor, other: Tensor, given: tuple[Tensor, Tensor], scale: float, run: "ModelRun") -> Any:
         ctx.set_materialize_grads(False)
-        ctx.run, ctx.scale = run, scale
+        ctx.run, ctx.scale, (a, b) = run, scale, given
         run.keep(ctx, a, b)
         z = torch.add(a, b, alpha=scale)
         return (z, run.full(z, 2.0)) if run.shares else z
@@ -153,10 +156,10 @@ class Added(Neuron):
         a, b = ctx.run.kept(ctx)
         q, s = (*grads, None)[:2]
         if q is None:
-            return s, s, None, None
+            return s, s, None, None, None
         if s is None:
-            return a * q, b * (q if ctx.scale == 1 else q * ctx.scale), None, None
-        return torch.addcmul(s, a, q), torch.addcmul(s, b, q, value=ctx.scale), None, None
+            return a * q, b * (q if ctx.scale == 1 else q * ctx.scale), None, None, None
+        return torch.addcmul(s, a, q), torch.addcmul(s, b, q, value=ctx.scale), None, None, None
 
 
 class Biased(Neuron):
@@ -253,9 +256,17 @@ class Dense(Neuron):
     """A linear layer of finished neurons: z = x Wᵀ + b, an open sum of as many lower neurons as x has features."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, call: ModelCall, run: "ModelRun") -> Any:
+    def forward(
+        ctx: Any,
+        carrier: Tensor,
+        given: Sequence[Tensor],
+        weight: Tensor,
+        bias: Tensor | None,
+        call: ModelCall,
+        run: "ModelRun",
+    ) -> Any:
         ctx.set_materialize_grads(False)
-        ctx.run, ctx.call = run, call
+        ctx.run, ctx.call, (x,) = run, call, given
         run.keep(ctx, x, weight, bias)
         z = torch.nn.functional.linear(x, weight, bias)
         z = z if z._base is None else alias(z)
@@ -272,7 +283,7 @@ class Dense(Neuron):
         if s is not None:
             shared = s if s.shape[-1] == 1 else s.sum(-1, keepdim=True)
             r = shared.expand(x.shape) if r is None else r.add_(shared)
-        return r, None, None, None, None
+        return r, None, None, None, None, None
 
 
 class Centred(Neuron):
@@ -280,12 +291,15 @@ class Centred(Neuron):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, axes: tuple[int, ...], run: "ModelRun") -> Tensor:
+        ctx.set_materialize_grads(False)
         ctx.run, ctx.axes = run, axes
         run.keep(ctx, weight)
         return (x - x.mean(axes, keepdim=True)).mul_(weight)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Grads:
+    def backward(ctx: Any, *grads: Tensor | None) -> Grads:
+        if grads[0] is None:
+            return None, None, None, None
         each = grads[0] * ctx.run.kept(ctx)[0]
         return each - each.mean(ctx.axes, keepdim=True), None, None, None
 

@@ -10,6 +10,7 @@ from torch import Tensor, overrides
 
 from whence.engine import neurons, sums, weighted
 from whence.engine.marks import (
+    KEY,
     MARKED,
     NORMALISER,
     POSITIVE,
@@ -17,6 +18,7 @@ from whence.engine.marks import (
     Args,
     Gate,
     Kwargs,
+    Late,
     Mark,
     ModelCall,
     Node,
@@ -76,9 +78,14 @@ class GatedProduct(Rule):
     def _gated(self, run: ModelRun, call: ModelCall, x: Tensor, source: Mark, by: Tensor, gate: Mark) -> Tensor:
         """A gate that opens or closes a source, as the paper has it."""
         call.sources = (source.node,)
-        y = neurons.Passed.apply(run.finished(x, source), [call.function(x.detach(), by.detach())])
+        y = call.function(x.detach(), by.detach())
+        is_late = run.puts_off and y.shape == x.shape and y.dtype == x.dtype and source.carrier is None
+        y = y if is_late else neurons.Passed.apply(run.carried(x, source)[0], [y])
         owner = run.agreed(call, [(x, source), (by, gate)], y)
-        return run.put(y, call, owner=owner, is_infinite=source.is_infinite or gate.is_infinite)
+        run.put(y, call, owner=owner, is_infinite=source.is_infinite or gate.is_infinite)
+        if is_late:
+            cast(Mark, y.__dict__[KEY]).late = source.late or Late(x, source, x._version)
+        return y
 
     def _shared(
         self, run: ModelRun, call: ModelCall, factors: Sequence[tuple[Any, Mark | None]], y: Tensor, node: Node

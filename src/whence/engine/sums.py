@@ -81,7 +81,8 @@ class Sum(Rule):
         call.terms, call.sources, scale = 2, (one.node, other.node), -1 if self.read is subtract else 1
         is_infinite = one.node.is_infinite or other.node.is_infinite
         if one.sum is None and other.sum is None and a.shape == b.shape and a.dtype == b.dtype and not is_infinite:
-            made = neurons.Added.apply(run.finished(a, one), run.finished(b, other), scale, run)
+            (first, x), (second, y) = run.carried(a, one), run.carried(b, other)
+            made = neurons.Added.apply(first, second, (x, y), scale, run)
             z, wire = made if run.shares else (made, None)
             own = OpenSum(call, wire, 2.0)
         else:

@@ -143,7 +143,8 @@ def _summed(run: ModelRun, call: ModelCall, sources: Sequence[Source]) -> Tensor
 
 def _dense(run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, weight: Tensor, bias: Tensor | None) -> Tensor:
     """A dense layer of finished neurons."""
-    made, owner, samples = neurons.Dense.apply(run.finished(x, mark), weight, bias, call, run), mark.owner, run.samples
+    carrier, x = run.carried(x, mark)
+    made, owner, samples = neurons.Dense.apply(carrier, [x], weight, bias, call, run), mark.owner, run.samples
     z, wire = made if run.shares else (made, None)
     own = OpenSum(call, wire, float(x.shape[-1]), None if bias is None or run.rules.delta == 0 else bias.expand(z.shape))
     if not (samples.is_one or (isinstance(owner, int) and owner != -1)):
@@ -188,7 +189,8 @@ def _opened(run: ModelRun, call: ModelCall, weighting: Weighting, mark: Mark) ->
     if data.is_complex():
         z, own = run.opened(data, mark)
         return run.less_bias(call, z, own.bias, mark.node), None
-    made = neurons.Opened.apply(run.finished(data, mark), mark.is_infinite, run, weighting.dense == (-1,))
+    carrier, x = run.carried(data, mark)
+    made = neurons.Opened.apply(carrier, [x], mark.is_infinite, run, weighting.dense == (-1,))
     return made if run.shares else (made, None)
 
 

@@ -78,6 +78,9 @@ class Place:
 def written(run: "ModelRun", operation: Operation, func: Function, args: Args, kwargs: Kwargs) -> Any:
     """Make a call in place."""
     target = args[0]
+    known = (target if target._base is None else target._base).__dict__.get(KEY)
+    if type(known) is Mark and known.carrier is not None:  # with copies, nothing is off the graph
+        raise OverwrittenError
     if not isinstance(target, Tensor):
         raise NoRule("it changes several tensors in place")
     contents = [mark for each in tensors_of((args[1:], kwargs)) if (mark := run.look(each)) is not None]
@@ -310,7 +313,7 @@ def _term(run: "ModelRun", call: ModelCall, x: Tensor, *, is_infinite: bool) -> 
     """What a buffer held, or is given, as a term of a sum."""
     if x.is_complex():
         return x, OpenSum(call)
-    made = neurons.Opened.apply(x, is_infinite, run)
+    made = neurons.Opened.apply(x, [x], is_infinite, run)
     z, wire = made if run.shares else (made, None)
     return z, OpenSum(call, wire)
 

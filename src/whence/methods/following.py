@@ -298,11 +298,11 @@ def _by_derivative(forward: Forward, ran: Ran, count: int, known: Sequence[Tenso
 def input_axis(forward: Forward, samples: int, state: State) -> int | None:
     """The axis of the first input along which that many samples lie, found by following them; None if there is no such axis."""
     with following(forward, None, Rules(), state) as found:
-        ran = found.ran()
+        ran = found.ran(is_safe=True)
         leaves = [cast(Tensor, leaf).detach() for leaf in ran.run.leaves]
         for guess in guesses(forward, leaves, samples, ran):
             found.samples = guess
-            if not any(call.is_mixed for call in found.ran().run.calls):
+            if not any(call.is_mixed for call in found.ran(is_safe=True).run.calls):
                 return guess.axis_of(guess.starts[0], leaves[0].shape, leaves[0].device)
     return None
 
