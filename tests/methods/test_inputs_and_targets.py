@@ -296,7 +296,7 @@ def test_a_layer_that_runs_many_times_and_one_that_is_not_there() -> None:
     result = whence.relevance(model, x, target=0, at="cell")
     assert len(result.relevance) == 5
     assert result.relevance[-1].any()
-    with pytest.raises(whence.InputError, match=r"there is no layer 'cel' in the model; it has cell"):
+    with pytest.raises(whence.InputError, match=r"there is no layer 'cel' in the model; did you mean cell"):
         whence.relevance(model, x, target=0, at="cel")
     with pytest.raises(whence.InputError, match=r"at= and memory= need method=LRP"):
         whence.relevance(model, x, target=0, at="cell", method=GradientXInput())

@@ -18,7 +18,7 @@ def decide_factors(call: ModelCall, live: Sequence[Node]) -> None:
     if highest.gate is None or highest.rank == lowest:
         sources = [node for node in live if node.rank == lowest]
         each = "a half" if len(sources) == 2 else f"1/{len(sources)}"
-        why = "none came out of a squashing function" if highest.gate is None else "all came out of one"
+        why = "none came out of a squashing function" if highest.gate is None else "each is a gate of the same rank"
         call.decide("no gate", f"{_made_by(sources)} get {each} each, because {why}")
     elif highest.gate.is_choice:
         call.decide(f"the gate is the result of {_made_by([highest])}", highest.gate.why)

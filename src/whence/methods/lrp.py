@@ -37,8 +37,9 @@ def require_layer(model: nn.Module, name: str) -> None:
     if not isinstance(name, str):
         raise InputError(f"at is a {type(name).__name__}; give the name of a layer, such as at={known[0]!r}")
     if name not in known:
-        near = get_close_matches(name, known, n=3, cutoff=0.3) or known[:5]
-        raise InputError(f"there is no layer {name!r} in the model; it has {', '.join(near) or 'none'}")
+        near = get_close_matches(name, known, n=3, cutoff=0.3)
+        others = f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(known[:5]) or 'none'}"
+        raise InputError(f"there is no layer {name!r} in the model; {others}")
 
 
 def _balance(left: Tensor, scores: Tensor, absorbed: Mapping[str, Tensor]) -> tuple[list[tuple[str, Tensor]], float]:
