@@ -1,5 +1,6 @@
 """Patterns of published models that once crashed."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -169,3 +170,86 @@ def test_what_the_way_back_needs_is_kept_in_spite_of_hooks(how: str, product: An
     assert found.absorbed.keys() == expected.absorbed.keys()
     for name, amount in expected.absorbed.items():
         assert_close(found.absorbed[name], amount)
+
+
+class By(nn.Module):
+    """Two layers, and what is made of them."""
+
+    def __init__(self, made: Callable[["By", Tensor], Tensor]) -> None:
+        super().__init__()
+        self.first, self.second, self.made = nn.Linear(4, 4), nn.Linear(4, 4), made
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.made(self, x)
+
+
+def fading(model: By, x: Tensor) -> Tensor:
+    gate = torch.sigmoid(model.first(x))
+    for _ in range(700):
+        gate = 0.999 * gate
+    return (gate + model.second(x)).sum(1)
+
+
+def trying(model: By, x: Tensor) -> Tensor:
+    product = torch.sigmoid(model.first(x)) * torch.tanh(model.second(x))
+    total = product + model.second(x)
+    try:
+        product.mul_(2)
+    except Exception:
+        product = product * 5
+    return (total + product).sum(1)
+
+
+def checkpointed(model: By, x: Tensor) -> Tensor:
+    layers = nn.Sequential(model.first, nn.ReLU(inplace=True), model.second)
+    return checkpoint(layers, x, use_reentrant=False)[:, 0]  # pyright: ignore
+
+
+def turned(model: By, x: Tensor) -> Tensor:
+    with save_on_cpu():
+        hidden = torch.tanh(model.first(x))
+        total = hidden.sum(1)
+        hidden.copy_(hidden.flip(1).clone())
+    return total
+
+
+@pytest.mark.parametrize(
+    ("made", "plain"),
+    [
+        (fading, lambda m, x: (0.999**700 * torch.sigmoid(m.first(x)) + m.second(x)).sum(1)),
+        (trying, lambda m, x: (3 * torch.sigmoid(m.first(x)) * torch.tanh(m.second(x)) + m.second(x)).sum(1)),
+        (checkpointed, lambda m, x: m.second(torch.relu(m.first(x)))[:, 0]),
+        (turned, lambda m, x: torch.tanh(m.first(x)).sum(1)),
+    ],
+)
+def test_two_ways_to_write_one_model(made: Callable[[By, Tensor], Tensor], plain: Callable[[By, Tensor], Tensor]) -> None:
+    torch.manual_seed(0)
+    model, x = By(made).double(), torch.randn(3, 4, dtype=torch.float64)
+    found = relevance(model, x, method=LRP(epsilon=0.0))
+    assert_close(found.score, model(x))
+    model.made = plain
+    assert_close(found.relevance, relevance(model, x, method=LRP(epsilon=0.0)).relevance)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.5, 1.0])
+def test_a_complex_constant_leaves_no_gap(delta: float) -> None:
+    torch.manual_seed(0)
+    model, x = By(lambda m, x: (m.first(x) + 1j).real.sum(1)).double(), torch.randn(3, 4, dtype=torch.float64)
+    relevance(model, x, method=LRP(delta=delta)).check(1e-12)
+
+
+def test_a_scaled_probability_is_explained_by_its_score() -> None:
+    torch.manual_seed(0)
+    model, x = By(lambda m, x: 100 * torch.sigmoid(m.first(x))[:, 0]).double(), torch.randn(2, 4, dtype=torch.float64)
+    found = relevance(model, x)
+    assert_close(found.score, 100 * model.first(x)[:, 0])
+    assert [choice.operation for choice in found.choices] == ["sigmoid"]
+
+
+@pytest.mark.parametrize("head", ["gamma", "alpha-beta"])
+def test_a_layer_of_the_head_keeps_its_rule_beside_a_constant_bias(head: Any) -> None:
+    torch.manual_seed(0)
+    model, x = By(lambda m, x: x @ m.first.weight + 1).double(), torch.randn(2, 4, dtype=torch.float64)
+    expected = relevance(model, x, target=1, method=LRP(head=head)).relevance
+    model.made = lambda m, x: torch.addmm(torch.ones_like(x[0]), x, m.first.weight)
+    assert_close(relevance(model, x, target=1, method=LRP(head=head)).relevance, expected)

@@ -97,9 +97,9 @@ def passed(run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, y: Tensor, *, 
     if not mark.is_live:
         return run.put(y, call, is_live=False, **known)
     call.sources = (mark.node,)
-    if is_late and run.puts_off and y.dtype == x.dtype and y.shape == x.shape:
+    if is_late and run.puts_off and y.dtype == x.dtype and y.shape == x.shape and mark.carrier is None:
         run.put(y, call, **known)
-        cast(Mark, y.__dict__[KEY]).late = Late(x, mark, x._version)
+        cast(Mark, y.__dict__[KEY]).late = mark.late or Late(x, mark, x._version)
         return y
     if x.is_complex():
         return run.put(neurons.Magnitude.apply(run.at(x, mark), [y], Node(call, owner=mark.owner), run), call, **known)

@@ -77,6 +77,7 @@ class ModelRun(GraphRun, TorchFunctionMode):
         self.notable = False  # whether a call has no rule, or a choice was made
         self.refusals: list[ModelCall] = []
         self.written: dict[int, Tensor] = {}  # memory of buffers
+        self.error: Exception | None = None  # what was raised, whatever the model made of it
 
     def forget(self) -> None:
         """Break the references between tensors and marks, so that memory is freed now and not by the garbage collector."""
@@ -105,7 +106,7 @@ class ModelRun(GraphRun, TorchFunctionMode):
         self._captured.clear()
         self._seen.clear()
         self.ledgers.clear()
-        self._layers.snapshot = self.ids = None
+        self._layers.snapshot = self.ids = self.error = None
 
     def __torch_function__(self, func: Function, types: object, args: Args = (), kwargs: Kwargs | None = None) -> object:
         operation, writes = self._table.spelling(func)
@@ -118,14 +119,17 @@ class ModelRun(GraphRun, TorchFunctionMode):
         self._function = func
         try:
             return self._follow(operation, writes or bool(kwargs.get("inplace")), func, args, kwargs)
-        except (WhenceError, OverwrittenError):
+        except (WhenceError, OverwrittenError) as error:
+            self.error = self.error or error
             raise
         except NoRule as reason:
-            raise no_rule(func, self.layer, str(reason)) from None
+            self.error = no_rule(func, self.layer, str(reason))
+            raise self.error from None
         except Exception as error:
             # if the call itself is wrong, PyTorch raises its own error
             func(*mapped(_bare, args), **mapped(_bare, dict(kwargs)))
-            raise self._unfollowed(func, leaves_of((args, kwargs)), error) from error
+            self.error = self._unfollowed(func, leaves_of((args, kwargs)), error)
+            raise self.error from error
 
     def _unfollowed(self, func: Function, leaves: Sequence[object], error: Exception) -> NoRuleError:
         """The error for a call that the model can make, but that could not be followed."""
@@ -179,6 +183,8 @@ class ModelRun(GraphRun, TorchFunctionMode):
         cut, has_hooks = cut_by(operation.name), _top_hooks(False)
         if not (cut or has_hooks):
             return self._ruled(operation, writes, func, args, kwargs, tensors, marks)
+        if has_hooks and not self.is_safe:
+            raise OverwrittenError  # PyTorch does not see writes to what it keeps through hooks
         ruled = partial(self._ruled, operation, writes, func, args, kwargs, tensors, marks)
         # hooks such as those of checkpoints would run the model again on the way back
         with saved_tensors_hooks(_same, _same) if has_hooks else nullcontext():

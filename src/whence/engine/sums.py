@@ -9,7 +9,20 @@ from torch import Tensor
 
 from whence.engine import neurons
 from whence.engine.activations import passed
-from whence.engine.marks import SQUASHED, Args, Gate, Kwargs, Mark, ModelCall, OpenSum, Owner, common_gate, common_log
+from whence.engine.marks import (
+    KEY,
+    SQUASHED,
+    Args,
+    Before,
+    Gate,
+    Kwargs,
+    Mark,
+    ModelCall,
+    OpenSum,
+    Owner,
+    common_gate,
+    common_log,
+)
 from whence.engine.rule import NoRule, Rule, is_number
 from whence.engine.run import ModelRun
 from whence.equations import Sides, sides_of
@@ -57,7 +70,7 @@ class Sum(Rule):
             y = call.function(*[x.detach() if arg is x else arg for arg in args], **kwargs)
             owner = run.agreed(call, live, y)
             return passed(run, call, x, mark, y, is_late=True, gate=gate, owner=owner, is_infinite=mark.is_infinite)
-        opened = _opened(run, call, live)
+        opened = _opened(run, call, live, terms)
         z = call.function(*[_on_graph(run, arg, opened) for arg in args], **kwargs)
         parts = [_scaled(opened[id(each)][1], scale) for each, scale in terms if id(each) in opened]
         fixed: list[Fixed] = []
@@ -74,6 +87,9 @@ class Sum(Rule):
         run.put(z, call, is_live=bool(live), gate=gate, sum=own, log=log, owner=owner, is_infinite=is_infinite)
         for each in fixed:
             absorb(run, each, z, own)
+        if call.is_scale and live and live[0][1].before is not None:
+            versions = tuple((x, x._version) for x, _ in live)
+            cast(Mark, z.__dict__[KEY]).before = Before(call, args, kwargs, 0, False, versions)
         return z
 
     def _of_two(self, run: ModelRun, call: ModelCall, a: Tensor, b: Tensor, one: Mark, other: Mark) -> Tensor:
@@ -137,12 +153,14 @@ def _has_sides(live: Sequence[tuple[Tensor, Mark]]) -> bool:
     return any([mark.sum is not None and mark.sum.sides is not None for _, mark in live])
 
 
-def _opened(run: ModelRun, call: ModelCall, live: Sequence[tuple[Tensor, Mark]]) -> dict[int, tuple[Tensor, OpenSum]]:
+def _opened(
+    run: ModelRun, call: ModelCall, live: Sequence[tuple[Tensor, Mark]], terms: Sequence[Term]
+) -> dict[int, tuple[Tensor, OpenSum]]:
     """The live operands as open sums; of the head, with their sides."""
     if _has_sides(live):
         return {id(x): run.sided(x, mark) for x, mark in live}
     opened = {id(x): run.opened(x, mark, is_thin=True) for x, mark in live}
-    if any([t.is_complex() for t in call.tensors]):
+    if any([each.is_complex() if isinstance(each, Tensor) else type(each) is complex for term in terms for each in term]):
         for x, mark in live:
             z, own = opened[id(x)]
             opened[id(x)] = run.less_bias(call, z, own.bias, mark.node), own

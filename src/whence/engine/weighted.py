@@ -94,7 +94,8 @@ class Weighted(Rule):
     def _note_layer(self, run: ModelRun, call: ModelCall, weighting: Weighting) -> None:
         """Note the weights of a dense layer: one factor depends on the explained inputs, and the model holds all others."""
         call.weights, data = weighting.weights, weighting.data
-        others = [t for t in call.tensors if t is not data and (t.is_floating_point() or t.is_complex())]
+        factors = call.tensors[1:] if self.read is addmm else call.tensors
+        others = [t for t in factors if t is not data and (t.is_floating_point() or t.is_complex())]
         call.is_trained = all([run.is_trained(t) for t in others])
         call.is_layer = self.is_dense and (call.is_trained or all([run.is_held(t) for t in others]))
         if data.is_complex() or any([weight.is_complex() for weight in weighting.weights]):

@@ -115,6 +115,8 @@ class Following:
                     "such as method=whence.GradientXInput()"
                 ) from None
             found = self.target(output) if callable(self.target) else output
+        if run.error is not None:  # the model caught it, and went another way
+            raise run.error
         run.stop_at_layer = len(layers.outputs) < 2
         return Ran(run, found, layers.outputs)
 
