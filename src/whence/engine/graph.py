@@ -18,7 +18,9 @@ from whence.engine.observer import Observer
 from whence.engine.refusal import name_of
 from whence.engine.rule import OverwrittenError
 from whence.engine.samples import Samples
+from whence.engine.sides import EndedSides, OpenedSides
 from whence.engine.sight import Sight
+from whence.engine.watch import Watch
 from whence.equations import Rules, Sides
 from whence.trees import floats_of, mapped
 
@@ -29,28 +31,6 @@ class Cut(NamedTuple):
     followed: Any
     tensors: list[Tensor]
     leaves: list[Tensor]
-
-
-class Watch:
-    """What arrives at a layer's output on the way back, (*shape) for every target."""
-
-    def __init__(self, like: Tensor, owner: Owner) -> None:
-        self._like, self._owner = like.detach(), owner
-        self.amounts: dict[int, Tensor] = {}
-
-    def of(self, target: int) -> Tensor:
-        """What arrived, zeros if nothing did."""
-        found = self.amounts.get(target)
-        return torch.zeros_like(self._like) if found is None else found
-
-    def totals(self, samples: Samples, target: int) -> Tensor:
-        """The sum of what arrived over each sample (B,)."""
-        return samples.totals(self.of(target), self._owner, tuple(self._like.shape), "")
-
-    def note(self, target: int, amount: Tensor) -> None:
-        """Add what arrived."""
-        known = self.amounts.get(target)
-        self.amounts[target] = amount if known is None else known + amount
 
 
 class GraphRun(Sight):
@@ -233,7 +213,7 @@ class GraphRun(Sight):
         if mark.is_buffer and own.bias is not None:  # it may be written to again
             own = replace(own, bias=own.bias.clone())
         if own.sides is not None:
-            return cast(Tensor, neurons.EndedSides.apply(*own.sides, own.wire, z.detach(), [y], own, mark.node, self))
+            return cast(Tensor, EndedSides.apply(*own.sides, own.wire, z.detach(), [y], own, mark.node, self))
         return cast(Tensor, neurons.Ended.apply(z, own.wire, [y], own, mark.node, self))
 
     def opened(self, tensor: Tensor, mark: Mark, *, is_thin: bool = False) -> tuple[Tensor, OpenSum]:
@@ -249,7 +229,7 @@ class GraphRun(Sight):
                 own = replace(own, wire=wire, bias=bias)
             if own.wire is not None and not is_thin and own.wire.shape != z.shape:
                 own = replace(own, wire=own.wire.expand(z.shape))
-            return (z, own) if not self.is_audit else self.passed(z, own, mark.node, self._edge(mark))
+            return (z, own) if not self.is_audit else self.passed(z, own, self._edge(mark))
         carrier, x = self.carried(tensor, mark)
         made = neurons.Opened.apply(carrier, [x], mark.is_infinite, self)
         z, wire = made if self.shares else (made, None)
@@ -259,9 +239,9 @@ class GraphRun(Sight):
         """A live tensor as a term of a sum of the head: what is no sum of the head itself is one contribution."""
         if mark.sum is not None and mark.sum.sides is not None:
             z = self.at(tensor, mark)
-            return (z, mark.sum) if not self.is_audit else self.passed(z, mark.sum, mark.node, self._edge(mark))
+            return (z, mark.sum) if not self.is_audit else self.passed(z, mark.sum, self._edge(mark))
         x = self.finished(tensor, mark)
-        made = neurons.OpenedSides.apply(x, self)
+        made = OpenedSides.apply(x, self)
         own, wire, count = mark.sum, made[2] if self.shares else None, 1.0
         # a sum of its own counts with all its lower neurons
         if own is not None and wire is not None and own.wire is not None:
@@ -291,7 +271,7 @@ class GraphRun(Sight):
             self.gaps[layer] = self.gaps[layer] + totals if layer in self.gaps else totals
 
     def passed(
-        self, z: Tensor, own: OpenSum, node: Node, note: Callable[[Tensor], None], *, stops: Callable[[], bool] = bool
+        self, z: Tensor, own: OpenSum, note: Callable[[Tensor], None], *, stops: Callable[[], bool] = bool
     ) -> tuple[Tensor, OpenSum]:
         """An open sum with a note of what comes back to it:  (z − δ b) q + N s."""
         less = self.rules.delta
@@ -339,7 +319,7 @@ class GraphRun(Sight):
         if mark.sum is None:
             (found,) = neurons.Noted.apply(note, (None,), lambda: self.stop_at_layer, self.finished(tensor, mark))
         else:
-            found, own = self.passed(self.at(tensor, mark), mark.sum, mark.node, note, stops=lambda: self.stop_at_layer)
+            found, own = self.passed(self.at(tensor, mark), mark.sum, note, stops=lambda: self.stop_at_layer)
             found = found.view_as(found) if found is tensor else found
         known = self.attach(found, Mark(self.token, mark.node, found._version, own, mark.fixed, before=None))
         if own is not None:  # where the sum ends here, it is the neuron that is watched

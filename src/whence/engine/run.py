@@ -35,6 +35,7 @@ from whence.engine.operation import Operation, Table, positional
 from whence.engine.refusal import Blocked, blocked, first_line, no_rule, place
 from whence.engine.rule import NoRule, OverwrittenError, Refused, Rule
 from whence.engine.samples import Samples
+from whence.engine.sight import is_alias
 from whence.equations import Rules
 from whence.errors import NoRuleError, WhenceError
 from whence.trees import floats_of, leaves_of, mapped, tensors_of
@@ -224,7 +225,7 @@ class ModelRun(GraphRun, TorchFunctionMode):
                 if versions != [tensor._version for tensor in tensors if not tensor.is_inference()]:
                     raise NoRule("it changes a tensor in place")
                 for tensor in tensors:  # as torch.as_tensor gives back what it is given
-                    if result is tensor or (isinstance(result, Tensor) and tensor.requires_grad and _is_alias(result, tensor)):
+                    if result is tensor or (isinstance(result, Tensor) and tensor.requires_grad and is_alias(result, tensor)):
                         return tensor
             rest = [mark for tensor in _tensors(args[1:], kwargs) if (mark := self.look(tensor)) is not None]
             if (operation.makes_constant and not rest) or not self._carries(result):
@@ -358,15 +359,6 @@ class UnruledCall(Rule):
 
 
 UNRULED = UnruledCall()
-
-
-def _is_alias(one: Tensor, other: Tensor) -> bool:
-    return (
-        one.data_ptr() == other.data_ptr()
-        and one.shape == other.shape
-        and one.stride() == other.stride()
-        and one.dtype == other.dtype
-    )
 
 
 def _same(tensor: Tensor) -> Tensor:

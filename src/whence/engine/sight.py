@@ -57,7 +57,7 @@ class Sight:
         self._seen: dict[int, tuple[Tensor, int]] = {}  # memory of constants that seen calls wrote to, and its version
         self._function: Function = nn.Module.forward  # the last call; none yet
         self._accepted: dict[int, Tensor] = {}
-        self._given: list[tuple[Tensor, Tensor]] = []
+        self._given: list[Tensor] = []  # the explained inputs on the graph
 
     def start(self, number: int, vectors: Tensor) -> Tensor:
         """Put an explained input, or the vectors that were looked up for its ids, on the graph.
@@ -76,7 +76,7 @@ class Sight:
             known = None if self.ids is None else self.ids.owners[number]
             self.starts[number] = start = Node(owner=self.samples.start(number, known, vectors.shape))
         self.attach(own, Mark(self.token, start, own._version))
-        self._given.append((own, own))
+        self._given.append(own)
         return own
 
     def attach(self, tensor: Tensor, mark: Mark) -> Mark:
@@ -160,8 +160,8 @@ class Sight:
             return part
         if id(tensor) in self._parameters or id(tensor) in self._accepted or self._held.holds(tensor):
             return None
-        for given, own in self._given:
-            if tensor.data_ptr() == given.data_ptr() and tensor.shape == given.shape and tensor.stride() == given.stride():
+        for own in self._given:
+            if is_alias(tensor, own):
                 mark = self.look(own)  # another name for an input, as `Variable(x)` makes it
                 if mark is not None:
                     with torch.enable_grad():
@@ -249,6 +249,16 @@ class Sight:
 def version_of(tensor: Tensor) -> int:
     """How often a tensor was written to."""
     return 0 if tensor.is_inference() else tensor._version
+
+
+def is_alias(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are the same view of the same memory."""
+    return (
+        one.data_ptr() == other.data_ptr()
+        and one.shape == other.shape
+        and one.stride() == other.stride()
+        and one.dtype == other.dtype
+    )
 
 
 def is_same(one: Tensor, other: Tensor) -> bool:

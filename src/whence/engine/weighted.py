@@ -17,6 +17,7 @@ from whence.engine import neurons
 from whence.engine.marks import Args, Kwargs, Mark, ModelCall, OpenSum, Owner
 from whence.engine.rule import NoRule, Refused, Rule
 from whence.engine.run import ModelRun
+from whence.engine.sides import OpenedSides
 from whence.engine.sources import decide_factors
 from whence.engine.sums import Fixed, absorb
 from whence.equations import Sides, sides_of
@@ -157,7 +158,7 @@ def _dense(run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, weight: Tensor
 def _of_head(run: ModelRun, weighting: Weighting, mark: Mark) -> tuple[Tensor, Tensor | None, Sides]:
     """A dense layer of the head: positive and negative contributions apart."""
     x, (weight,), apply = run.finished(weighting.data, mark), weighting.weights, weighting.apply
-    made = neurons.OpenedSides.apply(x, run)
+    made = OpenedSides.apply(x, run)
     up, down = made[:2]
     plus, minus = sides_of(weight)
     z, bias = apply(x.detach(), weight), weighting.bias

@@ -30,6 +30,7 @@ from whence.engine.marks import (
 )
 from whence.engine.operation import Operation
 from whence.engine.rule import NoRule, OverwrittenError
+from whence.engine.sides import OpenedSides
 from whence.equations import Sides
 from whence.trees import tensors_of
 
@@ -345,7 +346,7 @@ def _parts(
     else:
         z, given = _term(run, own.call, content, is_infinite=True)
         if own.sides is not None:
-            given.sides = Sides(*neurons.OpenedSides.apply(content, run)[:2])
+            given.sides = Sides(*OpenedSides.apply(content, run)[:2])
         if given.wire is not None and not is_counted:
             given.wire = given.wire * 0.0
         finished = content

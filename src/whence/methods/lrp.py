@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from whence.engine.back import rows_of, way_back
-from whence.engine.graph import Watch
 from whence.engine.head import head_of
 from whence.engine.held import named_layers
 from whence.engine.marks import Owner
@@ -19,6 +18,7 @@ from whence.engine.rule import OverwrittenError
 from whence.engine.run import ModelRun
 from whence.engine.scripted import require_python
 from whence.engine.starts import Start, choices_of, path_of, require_no_ends, require_rules
+from whence.engine.watch import Watch
 from whence.equations import HeadRule, Product, Rules, Stabiliser
 from whence.errors import InputError
 from whence.methods.following import Following, Picked, following, scores_of
