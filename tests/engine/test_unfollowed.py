@@ -185,6 +185,35 @@ def test_relevance_does_not_pass_the_derivative_of_a_function_of_the_users(own: 
         assert found.choices == expected.choices
 
 
+class Clamped(torch.autograd.Function):
+    """A ReLU that writes into what it is given."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.mark_dirty(x)
+        return x.clamp_(min=0)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return grads[0] * float("nan")
+
+
+def test_a_function_of_the_users_may_write_into_what_it_is_given() -> None:
+    torch.manual_seed(0)
+    plain, x = Between(lambda y: (y * 2).clamp(min=0).sum(1)), torch.randn(3, 5, 4)
+    model = Between(lambda y: Clamped.apply(y * 2).sum(1))
+    model.load_state_dict(plain.state_dict())
+    for delta in (0.0, 1.0):
+        expected = relevance(plain, x, target=1, method=LRP(delta=delta))
+        assert_close(relevance(model, x, target=1, method=LRP(delta=delta)).relevance, expected.relevance)
+    for change, words in (
+        (lambda y: Clamped.apply((y * 2)[:, 1:]).sum(1), "marks a view as dirty"),
+        (lambda y: Clamped.apply(y * 2).mul_(3).sum(1), "autograd.Function marked as dirty"),
+    ):
+        with pytest.raises(NoRuleError, match=words):
+            relevance(Between(change), x, target=1)
+
+
 def test_what_a_model_asks_of_the_graph_is_answered_as_in_a_plain_call() -> None:
     def asking(y: Tensor) -> Tensor:
         assert not y.requires_grad and y.grad_fn is None and y.is_leaf

@@ -92,8 +92,9 @@ class Table(dict[str, Operation]):
     def name_of(self, function: Function) -> str:
         """The name under which a function, its method, its operator and its in-place form are looked up."""
         name: str = getattr(function, "__name__", repr(function))
-        if name == "__get__":  # a property getter: the name is the property's
-            return getattr(getattr(function, "__self__", None), "__name__", name)
+        owner: str = getattr(getattr(function, "__self__", None), "__name__", name)
+        if name == "__get__" or owner == "_backward_hooks":  # a property getter: the name is the property's
+            return owner
         return self.operators.get(name) or (name if name.startswith("__") else name.strip("_"))
 
     def spelling(self, function: Function) -> tuple[Operation, bool]:

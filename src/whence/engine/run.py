@@ -157,6 +157,8 @@ class ModelRun(GraphRun, TorchFunctionMode):
             args = (args[0], *(self.plain(torch.empty_like(arg)) if isinstance(arg, Tensor) else arg for arg in args[1:]))
         tensors = _tensors(args, kwargs)
         if writes or operation.is_odd:
+            if operation.name == "_backward_hooks":
+                self._note_dirty(tensors[0])
             read = [
                 t for t in tensors if not writes or not args or t is not args[0] or KEY in t.__dict__ or t._base is not None
             ]
@@ -189,14 +191,15 @@ class ModelRun(GraphRun, TorchFunctionMode):
         ruled = partial(self._ruled, operation, writes, func, args, kwargs, tensors, marks)
         # hooks such as those of checkpoints would run the model again on the way back
         with saved_tensors_hooks(_same, _same) if has_hooks else nullcontext():
-            return self._uncut(ruled, cut) if cut else ruled()
+            return self._uncut(ruled, cut, writes=writes) if cut else ruled()
 
-    def _uncut(self, ruled: Callable[[], object], cut: str) -> object:
+    def _uncut(self, ruled: Callable[[], object], cut: str, *, writes: bool) -> object:
         """Make a call that the model cuts off PyTorch's graph, on the graph."""
         first = len(self.calls)
         with torch.inference_mode(False), torch.enable_grad():
             result = ruled()
-            result = self._protected(result) if cut != "detach" else result
+            if cut != "detach":
+                self._protect(result, is_written=writes and cut == "function")
         for call in self.calls[first:] if cut != "function" else ():
             call.cut, self.notable = cut, True
         return result
@@ -325,13 +328,23 @@ class ModelRun(GraphRun, TorchFunctionMode):
             raise NoRule("quantised numbers carry no relevance")
         return any(tensor.is_floating_point() or tensor.is_complex() for tensor in tensors)
 
-    def _protected(self, result: Any) -> Any:
+    def _protect(self, result: object, *, is_written: bool) -> None:
         """Keep a second name for results made where gradients are disabled: who did that may take them off the graph."""
         for tensor in floats_of(result):
             mark = self.look(tensor)
             if mark is not None and mark.is_live and mark.alias is None and tensor.requires_grad:
-                self.remember(mark).alias = tensor.view_as(tensor)
-        return result
+                # a view would change its place in the graph together with a tensor that is marked as dirty
+                alias = neurons.Passed.apply(tensor, [neurons.alias(tensor.detach())]) if is_written else None
+                self.remember(mark).alias = tensor.view_as(tensor) if alias is None else alias
+
+    def _note_dirty(self, tensor: Tensor) -> None:
+        """PyTorch puts a tensor that a user's `autograd.Function` wrote to and marked as dirty elsewhere in the graph."""
+        mark = tensor.__dict__.get(KEY)
+        if type(mark) is not Mark or mark.run is not self.token:
+            return
+        if tensor._base is not None:
+            raise NoRule("an autograd.Function marks a view as dirty; let it write into a tensor of its own")
+        mark.version = tensor._version
 
     def refuse(self, call: ModelCall) -> None:
         """Note that relevance came to a call that it cannot pass; raise, unless this is a survey."""

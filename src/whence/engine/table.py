@@ -184,5 +184,5 @@ TABLE = Table([
     line("zeros_like ones_like full_like empty_like rand_like randn_like", makes_constant=True),
     line("new_zeros new_ones new_full new_empty new_tensor new", makes_constant=True),
     line("shape dtype device layout ndim is_cuda is_sparse is_nested size dim numel stride is_floating_point", reads="form"),
-    line("requires_grad retain_grad register_hook", reads="nothing"),
+    line("requires_grad retain_grad register_hook _backward_hooks", reads="nothing"),
 ])  # fmt: skip
