@@ -85,9 +85,9 @@ def written(run: "ModelRun", operation: Operation, func: Function, args: Args, k
         raise OverwrittenError
     if not isinstance(target, Tensor):
         raise NoRule("it changes several tensors in place")
-    if isinstance(maker := (target if target._base is None else target._base).grad_fn, BackwardCFunction):
-        if not issubclass(cast(Any, maker)._forward_cls, neurons.Neuron):
-            raise NoRule("it writes to a tensor that an autograd.Function marked as dirty; use a copy")
+    maker = (target if target._base is None else target._base).grad_fn
+    if isinstance(maker, BackwardCFunction) and not issubclass(cast(Any, maker)._forward_cls, neurons.Neuron):
+        raise NoRule("it writes to a tensor that an autograd.Function marked as dirty; use a copy")
     contents = [mark for each in tensors_of((args[1:], kwargs)) if (mark := run.look(each)) is not None]
     own = run.look(target) if KEY in target.__dict__ or target._base is not None else None
     is_live = any(mark is not None and mark.is_live for mark in (own, *contents))
