@@ -4,9 +4,11 @@ Symbols: z a neuron's weighted sum, b its bias, N (`fan_in`) the number of lower
 Relevance tensors may carry extra leading axes (one per explained target); everything broadcasts.
 """
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -209,3 +211,62 @@ def stabiliser_of_sides(z: Tensor, *, q: Sides, rules: Rules) -> Tensor:
     if rules.head == "gamma":
         return rules.epsilon * sign(z) * torch.where(z >= 0, q.down, q.up)
     return rules.epsilon * (q.up - q.down)
+
+
+def changed(x: Tensor, rest: Tensor) -> Tensor:
+    """What a value x is beyond its value at rest x⁰; 0 where both are the same infinity, as a mask makes it."""
+    return torch.where(x == rest, 0.0, x - rest)
+
+
+def secant(function: Callable[[Tensor], Tensor], z: Tensor, rest: Tensor) -> Tensor:
+    """The slope of an elementwise function from its value at rest:  (φ(z) − φ(z⁰)) / (z − z⁰).
+
+    Where z and z⁰ are close, the mean of φ' between them, by three Gauss–Legendre nodes, because the quotient cancels.
+    """
+    way = changed(z, rest)
+    near = way.abs() <= NEAR * (1 + z.abs() + rest.abs())
+    slope = changed(function(z), function(rest)) / torch.where(near, 1.0, way)
+    nodes, weights = _gauss_legendre(3)
+    means = [weight * derivative(function, rest + node * way) for node, weight in zip(nodes, weights, strict=True)]
+    return torch.where(near, sum(means[1:], start=means[0]), slope).nan_to_num(0.0, 0.0, 0.0)
+
+
+def derivative(function: Callable[[Tensor], Tensor], z: Tensor) -> Tensor:
+    """φ'(z) of an elementwise function."""
+    with torch.inference_mode(False), torch.enable_grad():
+        leaf = z.detach().clone().requires_grad_()
+        (found,) = torch.autograd.grad(function(leaf).sum(), leaf)
+    return found
+
+
+def partition_weights(z: Tensor, rest: Tensor, axes: Sequence[int]) -> Tensor:
+    """What each term of logsumexp(z) counts, from its value at rest:  w = ∫₀¹ softmax(z⁰ + t (z − z⁰)) dt.
+
+    logsumexp(z) − logsumexp(z⁰) = Σ_k w_k (z_k − z⁰_k): by 32 Gauss–Legendre nodes, then scaled so that this is exact.
+    """
+    way, whole = changed(z, rest), torch.zeros_like(z)
+    for node, weight in zip(*_gauss_legendre(32), strict=True):
+        point = rest + node * way
+        whole += weight * (point - point.logsumexp(tuple(axes), keepdim=True)).exp()
+    gained = changed(z.logsumexp(tuple(axes), keepdim=True), rest.logsumexp(tuple(axes), keepdim=True))
+    found = (whole * way).sum(tuple(axes), keepdim=True)
+    is_clear = found.abs() > 0.1 * (whole * way.abs()).sum(tuple(axes), keepdim=True)
+    return whole * torch.where(is_clear, gained / torch.where(is_clear, found, 1.0), 1.0)
+
+
+def product_means(a: Tensor, b: Tensor, rests: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """The multipliers of the factors of a · b from their values at rest:  (b + b⁰) / 2  and  (a + a⁰) / 2.
+
+    (a − a⁰)(b + b⁰) / 2 + (b − b⁰)(a + a⁰) / 2 = a b − a⁰ b⁰.
+    """
+    return (b + rests[1]) / 2, (a + rests[0]) / 2
+
+
+NEAR = 1e-2  # in units of the values
+
+
+@cache
+def _gauss_legendre(count: int) -> tuple[list[float], list[float]]:
+    """The nodes and weights of an integral from 0 to 1."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return list((nodes + 1) / 2), list(weights / 2)

@@ -37,12 +37,24 @@ class Gated(nn.Module):
     ids=["f - 1", "-f", "f - i", "0.5 - f", "1 - f - i", "-2 f"],
 )
 def test_what_may_turn_negative_is_no_gate(combine: Callable[[Tensor, Tensor], Tensor]) -> None:
-    """Then both factors are sources, and get a half each; who does not want that choice asks for strict=True."""
+    """Then both factors are sources, and share what comes beyond rest; who does not want that choice asks for strict=True."""
     model, x = Gated(combine).double(), torch.randn(2, 3, dtype=torch.float64)
     found = relevance(model, x)
     assert [choice.operation for choice in found.choices] == ["mul"]
     assert "get a half each" in str(found.choices[0])
-    assert_close(found.relevance, relevance(model, x, method=LRP(product="half")).relevance)
+    found = relevance(model, x, method=LRP(epsilon=0.0))
+    f, i, s = (layer(x) for layer in (model.f, model.i, model.source))
+    gate, rest = combine(f.sigmoid(), i.sigmoid()), combine(*torch.full((2, 2, 4), 0.5, dtype=torch.float64))
+
+    def given(layer: nn.Linear, z: Tensor, amount: Tensor) -> Tensor:
+        return x * ((amount / z) @ layer.weight)
+
+    of_gate = s.tanh() / 2  # the multiplier of the gate; each of f and i changes it by itself
+    half = torch.full_like(f, 0.5)
+    expected = given(model.source, s, s.tanh() * (gate + rest) / 2)
+    expected = expected + given(model.f, f, of_gate * (combine(f.sigmoid(), half) - combine(half, half)))
+    expected = expected + given(model.i, i, of_gate * (combine(half, i.sigmoid()) - combine(half, half)))
+    assert_close(found.relevance, expected.detach())
     with pytest.raises(
         NoRuleError, match=r"no rule for torch.Tensor.mul .* strict=True makes no choice .*whence.gate\(tensor\)"
     ):

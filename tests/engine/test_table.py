@@ -177,6 +177,7 @@ EXAMPLES: dict[str, Example] = {
     "logcumsumexp": lambda x: x.logcumsumexp(1),
     "logaddexp": lambda x: torch.logaddexp(x, x.flip(1)),
     "gate": lambda x: whence.gate(x.exp()) * x,
+    "softmax_by_hand": lambda x: x.exp() / x.exp().sum(-1, keepdim=True),
     "two_scores": lambda x: two_scores(x[..., :1], is_probability=False),
     # activations that need more than a tensor, or that relevance passes only as gates
     "prelu": lambda x: F.prelu(x, weight(1)(x)),

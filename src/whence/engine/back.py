@@ -33,8 +33,10 @@ def way_back(run: ModelRun, start: Start) -> Arrived:
     targets = len(start.origins[0].mask)
     run.ledgers = [Ledger(run) for _ in range(targets)]
     known = _Known(leaves, run.cuts, targets)
-    ends = [run.finished(origin.tensor, origin.mark) for origin in start.origins]
-    known.walk(run, ends, [origin.amounts() for origin in start.origins], len(run.cuts))
+    rest = [origin.mark.rests for origin in start.origins]  # of these, multipliers go back
+    pairs = list(zip(start.origins, rest, strict=True))
+    ends = [run.rested(each.tensor, each.mark)[0] if rests else run.finished(each.tensor, each.mark) for each, rests in pairs]
+    known.walk(run, ends, [each.mask if rests else each.amounts() for each, rests in pairs], len(run.cuts))
     for place in reversed(range(len(run.cuts))):
         known.walk_past(run, place)
     closed = [ledger.close() for ledger in run.ledgers]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple, cast
 from weakref import ref
 
@@ -9,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.overrides import _pop_mode_temporarily
 
-from whence.engine import neurons
+from whence.engine import neurons, resting
 from whence.engine.held import ModelParts
 from whence.engine.layers import Layers
 from whence.engine.ledger import Ledger
-from whence.engine.marks import KEY, Gate, Late, Mark, ModelCall, Node, OpenSum, Owner, put_mark
+from whence.engine.marks import KEY, Gate, Late, Mark, ModelCall, Node, OpenSum, Owner, Rest, Resting, put_mark
 from whence.engine.observer import Observer
 from whence.engine.refusal import name_of
 from whence.engine.rule import OverwrittenError
@@ -212,15 +213,19 @@ class GraphRun(Sight):
         z, own = self.at(tensor, mark), cast(OpenSum, mark.sum)
         if mark.is_buffer and own.bias is not None:  # it may be written to again
             own = replace(own, bias=own.bias.clone())
+        if own.rest is not None:
+            return self._ended_at_rest(z, own, y, mark)
         if own.sides is not None:
             return cast(Tensor, EndedSides.apply(*own.sides, own.wire, z.detach(), [y], own, mark.node, self))
         return cast(Tensor, neurons.Ended.apply(z, own.wire, [y], own, mark.node, self))
 
-    def opened(self, tensor: Tensor, mark: Mark, *, is_thin: bool = False) -> tuple[Tensor, OpenSum]:
+    def opened(self, tensor: Tensor, mark: Mark, *, is_thin: bool = False, rests: bool = True) -> tuple[Tensor, OpenSum]:
         """A live tensor as an open sum; a finished neuron becomes a term.
 
-        `is_thin`: its wire may have a last axis of size 1.
+        `is_thin`: its wire may have a last axis of size 1. `rests`: with its value at rest, if it has one.
         """
+        if mark.resting is not None and rests:
+            return mark.resting()
         if mark.sum is not None:
             z, own = self.at(tensor, mark), mark.sum
             if mark.is_buffer:  # it may be written to again
@@ -231,17 +236,75 @@ class GraphRun(Sight):
                 own = replace(own, wire=own.wire.expand(z.shape))
             return (z, own) if not self.is_audit else self.passed(z, own, self._edge(mark))
         carrier, x = self.carried(tensor, mark)
+        if mark.rest is not None and rests:
+            rest = self.rest_of(x, mark)
+            made = resting.Changed.apply(carrier, [x], rest, mark.node, self._edge(mark) if self.is_audit else None, self)
+            z, wire = made if self.shares else (made, None)
+            return z, OpenSum(cast(ModelCall, mark.call), wire, 1.0, rest=rest)
         made = neurons.Opened.apply(carrier, [x], mark.is_infinite, self)
         z, wire = made if self.shares else (made, None)
         return z, OpenSum(cast(ModelCall, mark.call), wire, 1.0)
+
+    def rest_of(self, tensor: Tensor, mark: Mark) -> Tensor:
+        """The value at rest of a tensor."""
+        if mark.sum is not None:
+            return self.full(tensor, 0.0) if mark.sum.rest is None else mark.sum.rest
+        rest = mark.rest() if callable(mark.rest) else mark.rest
+        return rest if isinstance(rest, Tensor) else self.full(tensor.detach(), 0.0 if rest is None else rest)
+
+    def rested(self, tensor: Tensor, mark: Mark) -> tuple[Tensor, OpenSum]:
+        """A live tensor as a sum with its value at rest; another sum ends, and becomes a term."""
+        if mark.resting is None and mark.sum is not None and mark.sum.rest is None:
+            x = self.finished(tensor, mark)
+            made = neurons.Opened.apply(x, [x], mark.is_infinite, self)
+            z, wire = made if self.shares else (made, None)
+            own = OpenSum(cast(ModelCall, mark.call), wire, 1.0)
+        else:
+            z, own = self.opened(tensor, mark)
+        return z, own if own.rest is not None else replace(own, rest=self.full(z.detach(), 0.0))
+
+    def behind_gate(self, tensor: Tensor, mark: Mark) -> tuple[Tensor, OpenSum]:
+        """A gate times a constant as a term of a sum: the constant is a former state, and absorbs what it gets."""
+        node = Node(mark.call, owner=mark.owner)
+        x = neurons.Absorbed.apply(self.anchor, [tensor.detach().clone()], None, node, self)
+        made = neurons.Opened.apply(x, [x], mark.is_infinite, self)
+        z, wire = made if self.shares else (made, None)
+        return z, OpenSum(cast(ModelCall, mark.call), wire, 1.0)
+
+    def put_off(self, y: Tensor, inputs: Sequence[Tensor], stand: Resting) -> None:
+        """Note how a result that is seldom asked for as a sum stands as one, with its value at rest."""
+        mark, versions = self.remember(cast(Mark, y.__dict__[KEY])), [x._version for x in inputs]
+
+        @cache
+        def known() -> tuple[Tensor, OpenSum]:
+            if versions != [x._version for x in inputs]:
+                raise OverwrittenError
+            return stand()
+
+        mark.resting = known
+        if self.is_safe:
+            known()
+
+    def changed(self, tensor: Tensor, mark: Mark) -> tuple[Tensor, Tensor | None]:
+        """A live tensor as a finished neuron whose relevance is that of what it is beyond its value at rest, and that value."""
+        if not mark.rests:
+            return self.finished(tensor, mark), None
+        if mark.resting is None:
+            return self.finished(tensor, mark), self.rest_of(tensor, mark)
+        z, own = mark.resting()
+        return self._ended_at_rest(z, own, neurons.alias(z.detach()), mark), own.rest
+
+    def _ended_at_rest(self, z: Tensor, own: OpenSum, y: Tensor, mark: Mark) -> Tensor:
+        z = resting.Shifted.apply(z, cast(Tensor, own.rest), Node(own.call, owner=mark.owner), self)
+        return cast(Tensor, neurons.Ended.apply(z, own.wire, [y], replace(own, bias=None, rest=None), mark.node, self))
 
     def sided(self, tensor: Tensor, mark: Mark) -> tuple[Tensor, OpenSum]:
         """A live tensor as a term of a sum of the head: what is no sum of the head itself is one contribution."""
         if mark.sum is not None and mark.sum.sides is not None:
             z = self.at(tensor, mark)
             return (z, mark.sum) if not self.is_audit else self.passed(z, mark.sum, self._edge(mark))
-        x = self.finished(tensor, mark)
-        made = OpenedSides.apply(x, self)
+        x, rest = self.changed(tensor, mark)
+        made = OpenedSides.apply(x, rest, mark.node, self)
         own, wire, count = mark.sum, made[2] if self.shares else None, 1.0
         # a sum of its own counts with all its lower neurons
         if own is not None and wire is not None and own.wire is not None:
@@ -293,7 +356,7 @@ class GraphRun(Sight):
         wire = made[-1] if own.wire is not None else None
         if own.sides is not None:
             return z, replace(own, wire=wire, sides=Sides(made[0], made[1]))
-        return made[0], OpenSum(own.call, wire, own.count, own.bias)
+        return made[0], OpenSum(own.call, wire, own.count, own.bias, rest=own.rest)
 
     def snapshot(self, result: object) -> tuple[object, object]:
         """What a layer returned, with every live tensor watched, and the watches in the same form."""
@@ -338,6 +401,7 @@ class GraphRun(Sight):
         owner: Owner = None,
         is_infinite: bool = False,
         fixed: Tensor | None = None,
+        rest: Rest = None,
     ) -> Tensor:
         """Mark a result of a call."""
         node = Node(call, is_live, gate, log, owner, is_infinite, sum is not None)
@@ -346,7 +410,9 @@ class GraphRun(Sight):
         call.outputs += (node,)
         mark = Mark(self.token, node, tensor._version, sum, fixed)
         put_mark(tensor, mark)
-        if sum is not None:
+        if rest is not None:
+            mark.rest = rest
+        if sum is not None or callable(rest):
             self._marks.append(ref(mark))
         base = tensor._base
         if base is not None and KEY not in base.__dict__:

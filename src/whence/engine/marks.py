@@ -18,11 +18,14 @@ Function = Callable[..., Any]
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
 Owner = int | Tensor | None  # see `samples`
+Rest = float | Tensor | Callable[[], Tensor] | None
+Resting = Callable[[], "tuple[Tensor, OpenSum]"]
 
 KEY = "_whence"  # the attribute of a tensor that holds its mark
 # what runs in every call of a function with a derivative of its own
 OWN_FUNCTION = cast(Any, autograd.Function.apply).__func__.__code__
 MARKED, NORMALISER, SQUASHED, POSITIVE, SOURCE = 4, 3, 2, 1, 0
+PART, WHOLE = 1, 2
 
 
 class Gate(NamedTuple):
@@ -53,14 +56,15 @@ class OpenSum:
     sides: Sides | None = None
     bias_sides: Sides | None = None  # of a sum with sides: its biases, each on the side of its sign
     is_laid_out: bool = False  # of a buffer: wire and biases lie in memory of their own, like the buffer
+    rest: Tensor | None = None  # what it is when the sums below it are 0; then what goes back is a multiplier, and never ends
 
     def each(self, made: Callable[[Tensor], Tensor]) -> "OpenSum":
         """The sum after a call that does the same with all of its parts: wire, biases and sides."""
-        wire, bias = (None if part is None else made(part) for part in (self.wire, self.bias))
+        wire, bias, rest = (None if part is None else made(part) for part in (self.wire, self.bias, self.rest))
         sides, biases = (
             None if pair is None else Sides(made(pair.up), made(pair.down)) for pair in (self.sides, self.bias_sides)
         )
-        return OpenSum(self.call, wire, self.count, bias, sides, biases)
+        return OpenSum(self.call, wire, self.count, bias, sides, biases, rest=rest)
 
 
 @dataclass(eq=False, slots=True)
@@ -109,6 +113,23 @@ class Mark:
     alias: Tensor | None = None  # the same tensor, out of reach of who detaches it
     before: "Before | Contents | None" = None
     uncast: "tuple[Tensor, Mark] | None" = None  # what it was before it changed its precision, and that one's mark
+    rest: "Rest" = None  # of a finished neuron: what it is when the sum below it is 0
+    resting: "Resting | None" = None  # how it stands as a sum with its value at rest, where that is another way
+    exponent: "Known | None" = None  # it is the exponential of this
+    partition: "tuple[Known, tuple[int, ...]] | None" = None  # it is the sum of the exponentials of this over axes
+    shifted: "tuple[Known, Known] | None" = None  # it is the first less the second
+    state: int = 0  # it is a gate times a constant, which may be a former state; WHOLE: it has its form
+    log_sums: tuple[int, ...] | None = None  # there is a log Σ exp(z) over these axes in it
+
+    @property
+    def rests(self) -> bool:
+        """Whether it has a value at rest other than 0."""
+        return self.rest is not None or self.stands_apart
+
+    @property
+    def stands_apart(self) -> bool:
+        """Whether it is a sum with a value at rest, or stands as one when it is asked for."""
+        return self.resting is not None or (self.sum is not None and self.sum.rest is not None)
 
     @property
     def is_live(self) -> bool:
@@ -150,6 +171,7 @@ class Mark:
         self.ownerless.clear()
         self.sum = self.done = self.twin = self.late = self.carrier = None
         self.alias = self.before = self.fixed = self.uncast = None
+        self.rest = self.resting = self.exponent = self.partition = self.shifted = None
 
 
 @dataclass(eq=False, slots=True)
@@ -162,6 +184,19 @@ class Before:
     place: int  # which of the outputs
     squashes: bool
     versions: tuple[tuple[Tensor, int], ...] = ()  # the arguments as they were
+
+
+class Known(NamedTuple):
+    """A tensor, its mark, and how often it had been written to."""
+
+    tensor: Tensor
+    mark: Mark
+    version: int
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it still holds the same numbers."""
+        return self.tensor._version == self.version
 
 
 class Late(NamedTuple):
@@ -195,6 +230,7 @@ class Constant:
     version: int
     is_held: bool = False
     is_finite: bool = False
+    is_zero: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -246,12 +282,17 @@ def cut_by(name: str) -> str:
         return "detach"
     if torch.is_grad_enabled():
         return ""
+    return "function" if is_in_own_function() else "no_grad"
+
+
+def is_in_own_function() -> bool:
+    """Whether a user's own `autograd.Function` is running."""
     frame = sys._getframe()
     while frame is not None:
         if frame.f_code is OWN_FUNCTION:
-            return "function"
+            return True
         frame = frame.f_back
-    return "no_grad"
+    return False
 
 
 def common_gate(nodes: Sequence[Node]) -> Gate | None:

@@ -3,6 +3,7 @@
 import itertools
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -14,6 +15,7 @@ from whence.engine.marks import (
     MARKED,
     NORMALISER,
     POSITIVE,
+    SOURCE,
     SQUASHED,
     Args,
     Gate,
@@ -22,9 +24,12 @@ from whence.engine.marks import (
     Mark,
     ModelCall,
     Node,
+    OpenSum,
     common_gate,
     common_log,
 )
+from whence.engine.normalisers import is_by_hand, softmax_by_hand
+from whence.engine.resting import Means
 from whence.engine.rule import NoRule, Rule, detached, is_number
 from whence.engine.run import ModelRun
 from whence.engine.sources import decide_factors
@@ -61,10 +66,22 @@ class GatedProduct(Rule):
             return run.put(y, call, is_live=False, gate=gate, owner=owner, is_infinite=is_infinite)
         if run.rules.product != "all":
             y = self._shared(run, call, factors, y, Node(call, owner=owner))
-            return run.put(y, call, gate=gate, owner=owner, is_infinite=is_infinite)
+            run.put(y, call, gate=gate, owner=owner, is_infinite=is_infinite)
+            if len(live) == 2 and all([mark.rests for _, mark in marked]):
+                self._means(run, call, y, marked)
+            return y
         lowest = 0 if len(marked) < len(factors) else min([node.rank for node in nodes])
         sources = [(each, mark) for each, mark in factors if mark is None or mark.node.rank == lowest]
-        if len(sources) > 1 or any([node.gate is not None and node.gate.is_choice for node in live]):
+        rests = [mark is not None and mark.rests for _, mark in sources]
+        if len(sources) == 1 and len(live) == 2 and any(rests) and sources[0][1] is not None:
+            ((x, source),) = sources
+            ((by, other),) = [(each, mark) for each, mark in marked if mark is not source]
+            decide_factors(call, live)
+            return self._gated(run, call, x, cast(Mark, source), by, other, is_gate=gate)
+        are_means = len(live) == 2 and (any(rests) if len(sources) == 2 else all([mark.rests for _, mark in marked]))
+        if not (are_means and lowest) and (
+            len(sources) > 1 or any([node.gate is not None and node.gate.is_choice for node in live])
+        ):
             decide_factors(call, live)
         call.sources = tuple(dict.fromkeys([mark.node for _, mark in sources if mark is not None and mark.node.is_live]))
         ends = [
@@ -73,19 +90,50 @@ class GatedProduct(Rule):
             else neurons.Absorbed.apply(run.anchor, [y.clone()], None, Node(call, owner=owner), run)
             for each, mark in sources
         ]
-        return run.put(_split(y, ends), call, gate=gate, owner=owner, is_infinite=is_infinite)
+        run.put(y := _split(y, ends), call, gate=gate, owner=owner, is_infinite=is_infinite)
+        if are_means:
+            call.sources = tuple(dict.fromkeys(live))
+            self._means(run, call, y, marked)
+        return y
 
-    def _gated(self, run: ModelRun, call: ModelCall, x: Tensor, source: Mark, by: Tensor, gate: Mark) -> Tensor:
-        """A gate that opens or closes a source, as the paper has it."""
+    def _gated(
+        self, run: ModelRun, call: ModelCall, x: Tensor, source: Mark, by: Tensor, gate: Mark, *, is_gate: Gate | None = None
+    ) -> Tensor:
+        """A gate that opens or closes a source, as the paper has it. `is_gate`: why the product is a gate itself."""
         call.sources = (source.node,)
-        y = call.function(x.detach(), by.detach())
+        y, rest = call.function(x.detach(), by.detach()), None
+        if source.rests and not source.stands_apart:
+            rest = call.function(run.rest_of(x.detach(), source), by.detach())
         is_late = run.puts_off and y.shape == x.shape and y.dtype == x.dtype and source.carrier is None
         y = y if is_late else neurons.Passed.apply(run.carried(x, source)[0], [y])
         owner = run.agreed(call, [(x, source), (by, gate)], y)
-        run.put(y, call, owner=owner, is_infinite=source.is_infinite or gate.is_infinite)
+        run.put(y, call, gate=is_gate, owner=owner, is_infinite=source.is_infinite or gate.is_infinite, rest=rest)
         if is_late:
             cast(Mark, y.__dict__[KEY]).late = source.late or Late(x, source, x._version)
+        if source.stands_apart:
+            run.put_off(y, [x, by], lambda: self._weighed(run, call, x, source, by))
         return y
+
+    def _weighed(self, run: ModelRun, call: ModelCall, x: Tensor, source: Mark, by: Tensor) -> tuple[Tensor, OpenSum]:
+        """A gate times a source that is a sum with a value at rest: it acts as a weight."""
+        z, own = run.rested(x, source)
+        weight = run.constant(by.detach())
+        y = run.apart_from_writes(z) * weight
+        return y, replace(sums.scaled_sum(own, weight).each(lambda part: part.expand(y.shape)), call=call)
+
+    def _means(self, run: ModelRun, call: ModelCall, y: Tensor, marked: Sequence[tuple[Tensor, Mark]]) -> None:
+        """Note how a product of values with values at rest, such as probabilities, stands as a sum."""
+        (a, one), (b, other) = marked
+        owner = cast(Mark, y.__dict__[KEY]).owner
+
+        def stand() -> tuple[Tensor, OpenSum]:
+            (u, first), (v, second) = run.rested(a, one), run.rested(b, other)
+            rests = cast(Tensor, first.rest), cast(Tensor, second.rest)
+            z = Means.apply(u, v, rests, Node(call, owner=owner), run)
+            wire = None if first.wire is None or second.wire is None else (first.wire + second.wire).expand(z.shape)
+            return z, OpenSum(call, wire, None, rest=rests[0] * rests[1])
+
+        run.put_off(y, [a, b], stand)
 
     def _shared(
         self, run: ModelRun, call: ModelCall, factors: Sequence[tuple[Any, Mark | None]], y: Tensor, node: Node
@@ -122,6 +170,9 @@ class LogProduct(Rule):
 
     words = "product, by its logarithms"
 
+    def __init__(self, read: sums.Reader) -> None:
+        self.read = read
+
     def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
         pairs = [(each, mark) for each in args[:2] if isinstance(each, Tensor) and (mark := run.look(each)) is not None]
         living = {mark.node: (each, mark) for each, mark in pairs if mark.is_live}
@@ -138,25 +189,11 @@ class LogProduct(Rule):
             values = (sources[0].detach().exp(), sources[1].detach().exp())
             found = neurons.Multiplied.apply([y], *sources, values, (True, True), Node(call, owner=owner), run)
         is_infinite = any(mark.is_infinite for _, mark in pairs)
-        return run.put(found, call, log=common_log([mark.node for _, mark in pairs]), owner=owner, is_infinite=is_infinite)
-
-
-class RunningProduct(Rule):
-    """A product of many factors; of gates, it is a gate again. Each factor gets an equal part."""
-
-    words = "product over an axis"
-
-    def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
-        x, mark = args[0], cast(Mark, run.look(args[0]))
-        call.decide("no gate", "each of the factors gets an equal part")
-        y = call.function(x.detach(), *args[1:], **kwargs)
-        owner = sums.reduced_owner(run, call, x, mark, y, args, kwargs)
-        if mark.is_live:
-            call.sources = (mark.node,)
-            summed = torch.cumsum if call.name == "cumprod" else torch.sum
-            counts = summed(run.full(x, 1.0), *args[1:], **kwargs)
-            y = neurons.Weighed.apply(summed(run.finished(x, mark), *args[1:], **kwargs), [y], counts.reciprocal())
-        return run.put(y, call, is_live=mark.is_live, gate=mark.gate, owner=owner, is_infinite=True)
+        log = common_log([mark.node for _, mark in pairs])
+        run.put(found, call, log=log, owner=owner, is_infinite=is_infinite)
+        if log != SOURCE and len({node.log for node in living}) == 1 and any([mark.rests for _, mark in living.values()]):
+            sums.at_rest(run, call, found, args, kwargs, self.read)
+        return found
 
 
 RuleFor = Callable[[ModelRun, Args, Kwargs], Rule]
@@ -164,7 +201,7 @@ RuleFor = Callable[[ModelRun, Args, Kwargs], Rule]
 
 def addition(read: sums.Reader) -> RuleFor:
     """The rule for a sum: of logarithms it is a product."""
-    plain, of_logs = sums.Sum(read), LogProduct()
+    plain, of_logs = sums.Sum(read), LogProduct(read)
 
     def rule(run: ModelRun, args: Args, kwargs: Kwargs) -> Rule:
         live = [mark.node for mark in cast(ModelCall, run.current).marks if mark is not None and mark.is_live]
@@ -174,6 +211,7 @@ def addition(read: sums.Reader) -> RuleFor:
 
 
 PRODUCT, WEIGHT = GatedProduct(), weighted.Weighted(weighted.elementwise)
+BEHIND_GATE = sums.BehindGate(sums.scaled), sums.BehindGate(sums.scaled_by_first)
 SCALES, DIVISION = (sums.Sum(sums.scaled), sums.Sum(sums.scaled_by_first)), sums.Sum(sums.divided)
 
 
@@ -190,9 +228,11 @@ def multiplication(run: ModelRun, args: Args, kwargs: Kwargs) -> Rule:
     other = args[1 - place]
     if not (isinstance(other, Tensor) and other.is_floating_point()):
         return SCALES[place]
+    if mark.rests and call.marks[1 - place] is None and run.rules.product == "all" and not run.is_zero(other):
+        return BEHIND_GATE[place] if mark.gate is not None else SCALES[place]
     if mark.gate is not None and (call.marks[1 - place] is not None or not is_weight(other, x, run)):
         return PRODUCT  # the constant is an initial state behind its gate
-    return WEIGHT if run.is_trained(other) else SCALES[place]
+    return WEIGHT if run.is_trained(other) and not mark.rests else SCALES[place]
 
 
 def is_weight(constant: Tensor, beside: Tensor, run: ModelRun) -> bool:
@@ -281,7 +321,8 @@ def quotient(a: Tensor | float, b: Tensor, *, rounding_mode: str | None = None) 
     """a / b as a product with 1 / b."""
     if rounding_mode is not None:
         raise NoRule("it rounds")
-    return b.reciprocal() * a
+    found = b.reciprocal() * a
+    return softmax_by_hand(found, cast(Tensor, a), b) if is_by_hand(a, b) else found
 
 
 def linear_product(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -318,11 +359,6 @@ def if_several(taken_apart: Callable[..., Tensor], *, factors: int | None = None
     return lambda live, product: (
         taken_apart if product != "all" and len(live[:factors]) - live[:factors].count(None) > 1 else None
     )
-
-
-def if_no_gates(taken_apart: Callable[..., Tensor]) -> Apart:
-    """Splits a running product; one of gates is a gate, to which the paper's rule gives nothing."""
-    return lambda live, product: taken_apart if product != "all" or live[0] is None or live[0].gate is None else None
 
 
 def unless_dense(taken_apart: Callable[..., Tensor]) -> Apart:

@@ -1,6 +1,7 @@
 """Calls that only move numbers: relevance moves with them, by PyTorch's own derivative, whose entries are 0 and 1."""
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any, cast
 
 import torch
@@ -175,11 +176,14 @@ class Routing(Rule):
         if mark is None or not mark.is_live or mark.is_buffer or mark.fixed is not None or mark.before is not None:
             return None
         own, node, samples = mark.sum, mark.node, run.samples
-        is_simple = own is None or (own.bias is None and own.sides is None and own.wire is not None)
+        is_simple = own is None or (own.bias is None and own.sides is None and own.wire is not None and own.rest is None)
+        is_simple = is_simple and mark.resting is None and (mark.rest is None or type(mark.rest) is float)
         if not is_simple or run.is_audit or run.is_safe or mark.uncast is not None or mark.twin is not None:
             return None
         z = run.finished(x, mark) if own is None else run.at(x, mark)
         result = call.function(z, *args[1:], **kwargs)
+        if isinstance(result, str):  # x.type()
+            return result
         views: Sequence[Tensor] = (result,) if isinstance(result, Tensor) else result
         lanes: Sequence[Owner] = [None] * len(views)
         if not samples.is_one:
@@ -193,7 +197,9 @@ class Routing(Rule):
         call.sources = (node,)
         for view, wire, lane in zip(views, wires, lanes, strict=True):
             part = None if own is None else OpenSum(own.call, wire, own.count)
-            run.put(view, call, gate=node.gate, sum=part, log=node.log, owner=lane, is_infinite=node.is_infinite)
+            run.put(
+                view, call, gate=node.gate, sum=part, log=node.log, owner=lane, is_infinite=node.is_infinite, rest=mark.rest
+            )
         return result
 
     def _routed(self, moved: Moved) -> Any:
@@ -205,6 +211,9 @@ class Routing(Rule):
         is_open = self.is_linear and any([mark.sum is not None for _, mark in moved.marked])
         kept = self._kept(moved) if live and moved.has_constants else None
         result, outputs, sums, ends = None, list[Tensor](), None, list[Tensor]()
+        rests = any([mark.rests for _, mark in live])
+        if rests and self.is_linear and not any([mark.stands_apart or mark.sum is not None for _, mark in live]):
+            return self._finished_at_rest(moved, kept)
         if not is_open or (live and (kept is not None or _can_end_apart(live))):
             result, outputs, is_given = moved.made({id(t): run.finished(t, mark) for t, mark in live})
             if is_given:
@@ -212,7 +221,9 @@ class Routing(Rule):
             ends = outputs
         if is_open:
             is_head = any([mark.sum is not None and mark.sum.sides is not None for _, mark in live])
-            opened = {id(t): run.sided(t, mark) if is_head else run.opened(t, mark, is_thin=True) for t, mark in live}
+            opened = {
+                id(t): run.sided(t, mark) if is_head else run.opened(t, mark, is_thin=True, rests=False) for t, mark in live
+            }
             result, outputs, is_given = moved.made({key: z for key, (z, _) in opened.items()})
             if is_given:
                 return result
@@ -223,7 +234,49 @@ class Routing(Rule):
         if kept is not None:
             self._tap_constants(moved, kept, ends, list(zip(outputs, sums or (), strict=False)))
         self._note(moved, outputs, sums, ends if sums is not None else ())
+        if rests:
+            self._put_off(moved, outputs, kept)
         return result
+
+    def _put_off(self, moved: Moved, outputs: Sequence[Tensor], kept: Sequence[Tensor] | None) -> None:
+        """Note how results stand as sums with values at rest."""
+
+        stand = cache(partial(self._summed_at_rest, moved, kept))
+        for place, out in enumerate(outputs):
+            moved.run.put_off(out, [t for t, _ in moved.live], lambda place=place: stand()[place])
+
+    def _finished_at_rest(self, moved: Moved, kept: Sequence[Tensor] | None) -> Any:
+        """The call on finished neurons with values at rest."""
+        run, live = moved.run, moved.live
+        result, outputs, is_given = moved.made({id(t): run.finished(t, mark) for t, mark in live})
+        if is_given:
+            return result
+        given = [mark.rest for _, mark in live]
+        if type(given[0]) is float and given.count(given[0]) == len(given) and not moved.has_constants:
+            rests: Sequence[Any] = given[:1] * len(outputs)
+        else:
+            known = {id(t): run.rest_of(t.detach(), mark) for t, mark in live}
+            rests = floats_of(moved._viewed(lambda t: known[id(t)] if id(t) in known else t.detach()))
+        if kept is not None:
+            self._tap_constants(moved, kept, outputs, ())
+        self._note(moved, outputs, None, (), rests)
+        return result
+
+    def _summed_at_rest(self, moved: Moved, kept: Sequence[Tensor] | None) -> list[tuple[Tensor, OpenSum]]:
+        """The call on sums with values at rest."""
+        opened = {id(t): moved.run.rested(t, mark) for t, mark in moved.live}
+        _, outputs, _ = moved.made({key: z for key, (z, _) in opened.items()})
+        sums = self._sums(moved, outputs, {key: own for key, (_, own) in opened.items()})
+        known = {key: cast(Tensor, own.rest) for key, (_, own) in opened.items()}
+        for own, rest in zip(sums, self._moved_rest(moved, known), strict=True):
+            own.rest = rest
+        if kept is not None:
+            self._tap_constants(moved, kept, (), list(zip(outputs, sums, strict=True)))
+        return list(zip(outputs, sums, strict=True))
+
+    def _moved_rest(self, moved: Moved, known: dict[int, Tensor]) -> list[Tensor]:
+        """What the results are at rest: the same, made of what the tensors are there."""
+        return floats_of(moved._viewed(lambda t: known[id(t)] if id(t) in known else t.detach()))
 
     def _kept(self, moved: Moved) -> list[Tensor]:
         """The part of every element that comes from what is live."""
@@ -288,7 +341,14 @@ class Routing(Rule):
             if own.wire is not None:
                 tap(place, own.wire, own.wire.detach())
 
-    def _note(self, moved: Moved, outputs: Sequence[Tensor], sums: Sequence[OpenSum] | None, ends: Sequence[Tensor]) -> None:
+    def _note(
+        self,
+        moved: Moved,
+        outputs: Sequence[Tensor],
+        sums: Sequence[OpenSum] | None,
+        ends: Sequence[Tensor],
+        rests: Sequence[Any] | None = None,
+    ) -> None:
         """Mark the results."""
         run, call, live = moved.run, moved.call, moved.live
         gate, log = common_gate(call.inputs), common_log(call.sources)
@@ -300,7 +360,13 @@ class Routing(Rule):
             own, mask = None if sums is None else sums[place], None if fixed is None else fixed[place]
             is_live = bool(live) and (mask is None or not bool(mask.all()))  # a constant taken out again is one
             owner = owners[place]
-            run.put(out, call, is_live=is_live, gate=gate, sum=own, log=log, owner=owner, is_infinite=is_infinite, fixed=mask)
+            rest = None if rests is None else rests[place]
+            known: dict[str, Any] = {"gate": gate, "sum": own, "log": log, "owner": owner, "fixed": mask, "rest": rest}
+            run.put(out, call, is_live=is_live, is_infinite=is_infinite, **known)
+            if len(live) == 1 and out.numel() == live[0][0].numel():
+                mark, source = cast(Mark, run.look(out)), live[0][1]
+                if source.partition is not None or source.log_sums is not None:
+                    run.remember(mark).partition, mark.log_sums = source.partition, source.log_sums
             if ends or is_squashed:
                 mark = cast(Mark, run.look(out))
                 mark.done = mark.twin = ends[place] if ends else None
@@ -422,15 +488,23 @@ class Cast(Routing):
         run, ((x, mark), *_) = moved.run, moved.live
         moved.call.sources = (mark.node,)
         source, before = mark.uncast or (x, mark)
-        y: Tensor = moved.again(Tensor.detach)
+        y: Any = moved.again(Tensor.detach)
+        if not isinstance(y, Tensor):  # x.type() is a name
+            return y
         if y.data_ptr() == x.data_ptr() and y.dtype == x.dtype:
             return x
         if not y.is_floating_point():
             return y
+        if mark.stands_apart:
+            z, own = run.rested(x, mark)
+            found = neurons.Passed.apply(z, [neurons.alias(y.detach())])
+            self._note(moved, [found], [own.each(lambda part: part.to(y.device, y.dtype))], ())
+            return found
         end = neurons.Passed.apply(run.finished(source, before), [y])
         if mark.sum is None:
-            found = end
-            self._note(moved, [found], None, ())
+            found, rest = end, mark.rest
+            rest = rest.to(y.device, y.dtype) if isinstance(rest := rest() if callable(rest) else rest, Tensor) else rest
+            self._note(moved, [found], None, (), [rest])
         else:  # the sum as it was before is what ends, if nothing is added to it
             z, own = run.opened(source, before)
             found = neurons.Passed.apply(z, [neurons.alias(y.detach())])
@@ -453,6 +527,16 @@ class Pick(Routing):
 
     def _kept(self, moved: Moved) -> list[Tensor]:
         return moved.derivative(torch.ones_like)
+
+    def _sums(self, moved: Moved, outputs: Sequence[Tensor], owns: dict[int, OpenSum]) -> list[OpenSum]:
+        wires = {key: own.wire for key, own in owns.items()}
+        if None in wires.values():
+            return [OpenSum(moved.call) for _ in outputs]
+        found = moved.derivative(lambda t: cast(Tensor, wires[id(t)]).expand(t.shape))
+        return [OpenSum(moved.call, wire) for wire in found]
+
+    def _moved_rest(self, moved: Moved, known: dict[int, Tensor]) -> list[Tensor]:
+        return moved.derivative(lambda t: known[id(t)])
 
     def _owners(self, moved: Moved, outputs: Sequence[Tensor]) -> Sequence[Owner]:
         """Pick from sample numbers and from their negatives: over several samples, the two results differ."""

@@ -29,6 +29,7 @@ from whence.engine.marks import (
     ModelCall,
     Node,
     cut_by,
+    is_in_own_function,
 )
 from whence.engine.observer import Observer
 from whence.engine.operation import Operation, Table, positional
@@ -342,6 +343,8 @@ class ModelRun(GraphRun, TorchFunctionMode):
         mark = tensor.__dict__.get(KEY)
         if type(mark) is not Mark or mark.run is not self.token:
             return
+        if not is_in_own_function():  # Tensor.set_, which is not seen itself
+            raise NoRule("it writes into a given tensor; use its result instead")
         if tensor._base is not None:
             raise NoRule("an autograd.Function marks a view as dirty; let it write into a tensor of its own")
         mark.version = tensor._version

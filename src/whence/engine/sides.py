@@ -8,7 +8,8 @@ from torch import Tensor
 
 from whence.engine.marks import Node, OpenSum
 from whence.engine.neurons import DIVIDES, Grads, Neuron
-from whence.equations import Sides, sides_alpha_beta, sides_gamma, stabiliser_of_sides
+from whence.engine.resting import absorb
+from whence.equations import Sides, changed, sides_alpha_beta, sides_gamma, stabiliser_of_sides
 from whence.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,22 +20,26 @@ class OpenedSides(Neuron):
     """A finished neuron as a term of a sum of the head: its positive part, its negative part, and one lower neuron."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, run: "ModelRun") -> Any:
+    def forward(ctx: Any, x: Tensor, rest: Tensor | None, node: Node | None, run: "ModelRun") -> Any:
         ctx.set_materialize_grads(False)
-        ctx.run = run
-        run.keep(ctx, x)
+        ctx.run, ctx.node = run, node
+        run.keep(ctx, x, rest)
         sides = x.clamp(min=0), x.clamp(max=0)
         return (*sides, run.full(x, 1.0)) if run.shares else sides
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Grads:
-        (x,) = ctx.run.kept(ctx)
+        x, rest = ctx.run.kept(ctx)
         up, down, s = (*grads, None)[:3]
         r: Tensor | None = s
-        for side, q in ((x.clamp(min=0), up), (x.clamp(max=0), down)):
+        for is_own, q in ((x > 0, up), (x < 0, down)):
             if q is not None:
-                r = side * q if r is None else r + side * q
-        return r, None
+                q = torch.where(is_own, q, 0.0)
+                amount = q * (x if rest is None else changed(x, rest))
+                r = amount if r is None else r + amount
+                if rest is not None:
+                    absorb(ctx.run, ctx.node, q * rest)
+        return r, None, None, None
 
 
 class EndedSides(Neuron):

@@ -32,6 +32,7 @@ PLAIN = (_protocol(Tensor), _protocol(nn.Parameter))  # leave torch functions as
 
 
 FILLED = frozenset("zeros ones zeros_like ones_like new_zeros new_ones eye arange".split())  # makes finite numbers
+ZEROS = frozenset("zeros zeros_like new_zeros".split())
 KEEPS = frozenset(
     "float double half to type_as unsqueeze squeeze view reshape expand contiguous clone transpose "
     "add sub rsub mul neg __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __neg__ squeeze_ unsqueeze_".split()
@@ -212,6 +213,17 @@ class Sight:
         known = constant.__dict__.get(KEY)
         return (type(known) is Constant and known.run is self.token and known.is_finite) or self.is_trained(constant)
 
+    def is_zero(self, constant: Tensor) -> bool:
+        """Whether a constant is known to hold zeros alone."""
+        known = constant.__dict__.get(KEY)
+        return type(known) is Constant and known.run is self.token and known.is_zero and known.version == version_of(constant)
+
+    def is_given(self, tensor: Tensor) -> bool:
+        """Whether a constant comes from outside of the model, or was made by a seen call of other things than weights."""
+        known = tensor.__dict__.get(KEY)
+        is_made = type(known) is Constant and known.run is self.token and not known.is_held
+        return is_made or id(tensor) in self._accepted
+
     def is_held(self, tensor: object) -> bool:
         """Whether a tensor is a parameter or a buffer, or computed from these alone."""
         if not isinstance(tensor, Tensor):
@@ -233,7 +245,7 @@ class Sight:
         )
         for tensor in (result,) if isinstance(result, Tensor) else tensors_of(result):
             if id(tensor) not in self._parameters and type(tensor.__dict__.get(KEY)) is not Mark:
-                put_mark(tensor, Constant(self.token, version_of(tensor), is_held, is_finite))
+                put_mark(tensor, Constant(self.token, version_of(tensor), is_held, is_finite, name in ZEROS))
         return result
 
     def _is_buffer(self, tensor: Tensor) -> bool:

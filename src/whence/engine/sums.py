@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -11,18 +12,23 @@ from whence.engine import neurons
 from whence.engine.activations import passed
 from whence.engine.marks import (
     KEY,
+    PART,
     SQUASHED,
+    WHOLE,
     Args,
     Before,
     Gate,
+    Known,
     Kwargs,
     Mark,
     ModelCall,
+    Node,
     OpenSum,
     Owner,
     common_gate,
     common_log,
 )
+from whence.engine.resting import KIND
 from whence.engine.rule import NoRule, Rule, is_number
 from whence.engine.run import ModelRun
 from whence.equations import Sides, sides_of
@@ -51,9 +57,10 @@ class Sum(Rule):
         self.read = read
 
     def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
-        if self.read in PLAIN and not kwargs and (two := _two_live(call)) is not None:
+        rests = any([mark is not None and mark.rests for mark in call.marks])
+        if self.read in PLAIN and not rests and not kwargs and (two := _two_live(call)) is not None:
             return self._of_two(run, call, args[0], args[1], *two)
-        if self.read is add and not kwargs and _has_plain_bias(run, call, args):
+        if self.read is add and not rests and not kwargs and _has_plain_bias(run, call, args):
             return self._with_bias(run, call, args[0], args[1])
         try:
             terms = self.read(*args, **kwargs)
@@ -68,21 +75,26 @@ class Sum(Rule):
         if is_activation and live:  # 1 − σ(a) is σ(−a): its relevance is that of a
             x, mark = live[0]
             y = call.function(*[x.detach() if arg is x else arg for arg in args], **kwargs)
-            owner = run.agreed(call, live, y)
-            return passed(run, call, x, mark, y, is_late=True, gate=gate, owner=owner, is_infinite=mark.is_infinite)
-        opened = _opened(run, call, live, terms)
-        z = call.function(*[_on_graph(run, arg, opened) for arg in args], **kwargs)
-        parts = [_scaled(opened[id(each)][1], scale) for each, scale in terms if id(each) in opened]
-        fixed: list[Fixed] = []
-        if len(parts) < len(terms):
-            constants = [(term, known.get(id(term[0]))) for term in terms if id(term[0]) not in opened]
-            parts += [_constant(run, call, z, *each, fixed, is_head=_has_sides(live)) for each in constants]
-        own = _joined(run, call, z, parts, is_live=bool(live))
+            is_sum, rest = mark.stands_apart, None
+            if mark.rest is not None and not is_sum:
+                rest = call.function(*[run.rest_of(x.detach(), mark) if arg is x else arg for arg in args], **kwargs)
+            facts: dict[str, Any] = {"gate": gate, "owner": run.agreed(call, live, y), "rest": rest}
+            y = passed(run, call, x, mark, y, is_late=True, is_infinite=mark.is_infinite, **facts)
+            if is_sum:
+                made = partial(self.made, run, call, args, kwargs, terms, known, live)
+                run.put_off(y, [x], lambda: _at_rest(run, y, made))
+            return y
+        states = [mark for _, mark in live if mark.state] if any([_takes_up(mark) for _, mark in live]) else []
+        if states:
+            call.sources = tuple([mark.node for _, mark in live if mark not in states])
+        rests = rests and any([mark.rests and mark not in states for _, mark in live])
+        made = partial(self.made, run, call, args, kwargs, terms, known, live)
+        z, own, fixed = made(states)
         is_infinite = any([node.is_infinite for node in call.inputs])
         if len(live) < 2 and not is_infinite:
             is_infinite = not _are_finite(run, terms, known)
         log, owner = common_log(call.inputs), run.agreed(call, live, z)
-        if self.read is negate and (made := call.inputs[0].call) is not None and made.name == "softplus":
+        if self.read is negate and (maker := call.inputs[0].call) is not None and maker.name == "softplus":
             log = SQUASHED  # −softplus(z) is log σ(−z)
         run.put(z, call, is_live=bool(live), gate=gate, sum=own, log=log, owner=owner, is_infinite=is_infinite)
         for each in fixed:
@@ -90,7 +102,38 @@ class Sum(Rule):
         if call.is_scale and live and live[0][1].before is not None:
             versions = tuple((x, x._version) for x, _ in live)
             cast(Mark, z.__dict__[KEY]).before = Before(call, args, kwargs, 0, False, versions)
+        if rests:
+            run.put_off(z, [x for x, _ in live], lambda: _at_rest(run, z, made))
+            note_log_sums(call, z, live)
         return z
+
+    def made(
+        self,
+        run: ModelRun,
+        call: ModelCall,
+        args: Args,
+        kwargs: Kwargs,
+        terms: Sequence[Term],
+        known: Mapping[int, Mark | None],
+        live: Sequence[tuple[Tensor, Mark]],
+        states: Sequence[Mark] = (),
+        *,
+        rests: bool = False,
+    ) -> tuple[Tensor, OpenSum, list[Fixed]]:
+        """The sum on the graph, what it is made of, and its constants. `rests`: with its value at rest."""
+        if rests:
+            opened = {id(x): run.rested(x, mark) for x, mark in live}
+        else:
+            opened = _opened(run, call, [(x, mark) for x, mark in live if mark not in states], terms)
+            opened.update({id(x): run.behind_gate(x, mark) for x, mark in live if mark in states})
+        z = call.function(*[_on_graph(run, arg, opened) for arg in args], **kwargs)
+        parts = [scaled_sum(opened[id(each)][1], scale) for each, scale in terms if id(each) in opened]
+        fixed: list[Fixed] = []
+        if len(parts) < len(terms):
+            constants = [(term, known.get(id(term[0]))) for term in terms if id(term[0]) not in opened]
+            is_head = not rests and _has_sides(live)
+            parts += [_constant(run, call, z, *each, fixed, is_head=is_head, rests=rests) for each in constants]
+        return z, _joined(run, call, z, parts, is_live=bool(live)), fixed
 
     def _of_two(self, run: ModelRun, call: ModelCall, a: Tensor, b: Tensor, one: Mark, other: Mark) -> Tensor:
         """a + b or a − b, as most sums are."""
@@ -104,9 +147,12 @@ class Sum(Rule):
         else:
             (x, own), (y, more) = run.opened(a, one, is_thin=True), run.opened(b, other, is_thin=True)
             z = call.function(x, y)
-            own = _joined(run, call, z, [own, _scaled(more, scale)], is_live=True)
+            own = _joined(run, call, z, [own, scaled_sum(more, scale)], is_live=True)
         owner = run.agreed(call, [(a, one), (b, other)], z)
-        return run.put(z, call, sum=own, log=common_log(call.inputs), owner=owner, is_infinite=is_infinite)
+        run.put(z, call, sum=own, log=common_log(call.inputs), owner=owner, is_infinite=is_infinite)
+        if self.read is subtract and a.shape == z.shape != b.shape:
+            run.remember(cast(Mark, z.__dict__[KEY])).shifted = Known(a, one, a._version), Known(b, other, b._version)
+        return z
 
     def _with_bias(self, run: ModelRun, call: ModelCall, x: Tensor, bias: Any) -> Tensor:
         """z + b, where b is a finite constant."""
@@ -117,6 +163,42 @@ class Sum(Rule):
         z = neurons.Biased.apply(z, value, call, run)
         own = _joined(run, call, z, [own, OpenSum(call, None, 0.0, value)], is_live=True)
         return run.put(z, call, sum=own, owner=run.agreed(call, [(x, mark)], z), is_infinite=mark.is_infinite)
+
+
+def at_rest(run: ModelRun, call: ModelCall, y: Tensor, args: Args, kwargs: Kwargs, read: Reader) -> None:
+    """Note how a sum that was put as something else stands with its value at rest."""
+    terms = read(*args, **kwargs)
+    known = dict(zip(map(id, call.tensors), call.marks, strict=True))
+    live = [(each, mark) for each, _ in terms if (mark := known.get(id(each))) is not None and mark.is_live]
+    made = partial(Sum(read).made, run, call, args, kwargs, terms, known, live)
+    run.put_off(y, [x for x, _ in live], lambda: _at_rest(run, y, made))
+
+
+def _at_rest(run: ModelRun, y: Tensor, made: Callable[..., tuple[Tensor, OpenSum, list[Fixed]]]) -> tuple[Tensor, OpenSum]:
+    """The sum y with its value at rest."""
+    z, own, fixed = made(rests=True)
+    for each in fixed:
+        absorb(run, each, z, own, cast(Mark, y.__dict__[KEY]).node)
+    return z, own
+
+
+def _takes_up(mark: Mark) -> bool:
+    """Whether it is a gate times a source, as a cell adds it to its former state behind another gate."""
+    return not mark.rests and mark.gate is None and mark.call is not None and mark.call.rule.multiplies
+
+
+class BehindGate(Sum):
+    """A gate times a constant: a scaled activation; or a former state, where a gate times a source is added to it."""
+
+    multiplies = True
+
+    def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
+        z = super().follow(run, call, args, kwargs)
+        (constant,) = (each for each, mark in zip(call.tensors, call.marks, strict=True) if mark is None)
+        # an initial state (B, H) has as many axes as the gate, also one that is trained
+        is_whole = constant.dim() == z.dim() <= 2 and (run.is_given(constant) or run.is_held(constant))
+        cast(Mark, z.__dict__[KEY]).state = WHOLE if is_whole else PART
+        return z
 
 
 def _has_plain_bias(run: ModelRun, call: ModelCall, args: Args) -> bool:
@@ -159,7 +241,7 @@ def _opened(
     """The live operands as open sums; of the head, with their sides."""
     if _has_sides(live):
         return {id(x): run.sided(x, mark) for x, mark in live}
-    opened = {id(x): run.opened(x, mark, is_thin=True) for x, mark in live}
+    opened = {id(x): run.opened(x, mark, is_thin=True, rests=False) for x, mark in live}
     if any([each.is_complex() if isinstance(each, Tensor) else type(each) is complex for term in terms for each in term]):
         for x, mark in live:
             z, own = opened[id(x)]
@@ -175,14 +257,16 @@ def _on_graph(run: ModelRun, operand: Any, opened: dict[int, tuple[Tensor, OpenS
 
 def _joined(run: ModelRun, call: ModelCall, z: Tensor, parts: Sequence[OpenSum], *, is_live: bool) -> OpenSum:
     """The open sum z of several parts."""
-    own = OpenSum(call, parts[0].wire, parts[0].count, parts[0].bias)
+    own = OpenSum(call, parts[0].wire, parts[0].count, parts[0].bias, rest=parts[0].rest)
     for part in parts[1:]:
-        own.wire, own.bias = _plus(own.wire, part.wire), _plus(own.bias, part.bias)
+        own.wire, own.bias, own.rest = _plus(own.wire, part.wire), _plus(own.bias, part.bias), _plus(own.rest, part.rest)
         own.count = None if own.count is None or part.count is None else own.count + part.count
     if own.wire is None and run.shares and is_live:
         own.wire, own.count = run.full(z, 0.0), 0.0
     if own.wire is not None and own.wire.shape[:-1] != z.shape[:-1]:
         own.wire = own.wire.expand(z.shape)
+    if own.rest is not None:
+        own.rest = own.rest.to(z.dtype).expand(z.shape)
     if own.bias is not None:
         wants_bias = (run.rules.delta != 0 or not is_live) and not z.is_complex()
         own.bias = own.bias.to(z.dtype).expand(z.shape) if wants_bias else None
@@ -204,13 +288,27 @@ def _total_sides(parts: Sequence[Sides | None], z: Tensor) -> Sides:
 
 
 def _constant(
-    run: ModelRun, call: ModelCall, z: Tensor, term: Term, mark: Mark | None, fixed: list[Fixed], *, is_head: bool
+    run: ModelRun,
+    call: ModelCall,
+    z: Tensor,
+    term: Term,
+    mark: Mark | None,
+    fixed: list[Fixed],
+    *,
+    is_head: bool,
+    rests: bool,
 ) -> OpenSum:
-    """A constant term: a bias, or lower neurons that no relevance goes on to. What it absorbs is added to `fixed`."""
+    """A constant term: a bias, or lower neurons that no relevance goes on to. What it absorbs is added to `fixed`.
+
+    `rests`: it is part of a sum with a value at rest, and stays as it is there.
+    """
     operand, scale = term
     value = _value(run, z, operand)
     value = value if is_one(scale) else value * scale
     sides = sides_of(value) if is_head else None
+    if rests:
+        fixed.append(Fixed(call, KIND, value))
+        return OpenSum(call, None, 0.0, rest=value.expand(z.shape))
     if mark is None:
         fixed.append(Fixed(call, "bias", value))
         return OpenSum(call, None, 0.0, value, sides, sides)
@@ -218,7 +316,7 @@ def _constant(
     if run.shares:
         wire = run.full(z, cast(float, own.count)) if own.wire is None else own.wire.expand(z.shape)
         own = replace(own, wire=wire)
-    own = replace(_scaled(own, scale), sides=sides, bias_sides=None)
+    own = replace(scaled_sum(own, scale), sides=sides, bias_sides=None)
     if own.wire is not None:
         fixed.append(Fixed(call, "share", own.wire))
     if own.bias is not None and not is_head:
@@ -237,10 +335,10 @@ def _value(run: ModelRun, z: Tensor, constant: Any) -> Tensor:
     return constant.detach().nan_to_num(0.0, 0.0, 0.0).to(z)
 
 
-def absorb(run: ModelRun, fixed: Fixed, z: Tensor, own: OpenSum) -> None:
+def absorb(run: ModelRun, fixed: Fixed, z: Tensor, own: OpenSum, node: Node | None = None) -> None:
     """Enter what a constant part of an open sum absorbs, when relevance comes back to the sum, to its sides or to its wire."""
     call, kind, part = fixed
-    node = cast(ModelCall, run.current).outputs[-1]
+    node = node or cast(ModelCall, run.current).outputs[-1]
 
     def tap(tensor: Tensor | None, part: Tensor) -> None:
         def note(q: Tensor) -> None:
@@ -262,7 +360,7 @@ def absorb(run: ModelRun, fixed: Fixed, z: Tensor, own: OpenSum) -> None:
             tap(side, each)
 
 
-def _scaled(own: OpenSum, scale: Any) -> OpenSum:
+def scaled_sum(own: OpenSum, scale: Any) -> OpenSum:
     """A term after it is scaled: a negative scale turns positive contributions into negative ones."""
     if is_one(scale):
         return own
@@ -270,7 +368,44 @@ def _scaled(own: OpenSum, scale: Any) -> OpenSum:
     wire = own.wire if own.wire is None or is_one(factor) else own.wire * factor
     count = None if own.count is None or isinstance(factor, Tensor) else own.count * factor
     sides, biases = (None if each is None else _scaled_sides(each, scale) for each in (own.sides, own.bias_sides))
-    return OpenSum(own.call, wire, count, None if own.bias is None else own.bias * scale, sides, biases)
+    bias, rest = (None if part is None else part * scale for part in (own.bias, own.rest))
+    return OpenSum(own.call, wire, count, bias, sides, biases, rest=rest)
+
+
+def note_log_sums(call: ModelCall, y: Tensor, live: Sequence[tuple[Tensor, Mark]]) -> None:
+    """Note where a log Σ exp is part of a sum, and where z − log Σ exp(z), recognised by its numbers, is a log_softmax."""
+    mark = cast(Mark, y.__dict__[KEY])
+    axes = {each.log_sums for _, each in live if each.log_sums is not None}
+    if len(axes) != 1:
+        return
+    (mark.log_sums,) = axes
+    (z, own), *rest = live
+    if (
+        len(rest) != 1
+        or len(cast(Any, mark.log_sums)) != 1
+        or own.log_sums is not None
+        or not (z.shape == y.shape != rest[0][0].shape)
+    ):
+        return
+    if is_close(y, z.detach().log_softmax(cast(Any, mark.log_sums)[0])):
+        scores = unshifted(Known(z, own, z._version), mark.log_sums)[0].tensor
+        mark.before = Before(call, (scores,), {}, 0, squashes=True)
+
+
+def unshifted(known: Known, axes: tuple[int, ...]) -> tuple[Known, Known | None]:
+    """z and m in the place of z − m, where m is the same along the axes: it does not matter to what normalises over them."""
+    shifted = known.mark.shifted
+    if shifted is None or not all(each.is_current for each in (known, *shifted)):
+        return known, None
+    z, m = shifted
+    padded = (1,) * (z.tensor.dim() - m.tensor.dim()) + tuple(m.tensor.shape)
+    return shifted if all(padded[axis] == 1 for axis in axes) else (known, None)
+
+
+def is_close(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors hold the same numbers but for rounding."""
+    some = 100 * torch.finfo(one.dtype).eps
+    return one.shape == other.shape and bool(torch.allclose(one.detach(), other.detach(), rtol=some, atol=some))
 
 
 def _scaled_sides(sides: Sides, scale: Any) -> Sides:
@@ -343,7 +478,24 @@ class Reduction(Rule):
         if mark is None:
             raise NoRule("its axes depend on the input")
         call.sources = tuple(node for node in call.inputs if node.is_live)
-        z, own = run.opened(x, mark) if mark.is_live else (x, mark.sum or OpenSum(call, None, 1.0))
+        out, found = self._reduced(run, call, x, mark, rest, kwargs)
+        known: dict[str, Any] = {"gate": mark.gate, "log": mark.log, "is_infinite": mark.is_infinite}
+        owner = reduced_owner(run, call, x, mark, out, args, kwargs)
+        run.put(out, call, is_live=mark.is_live, sum=found, owner=owner, **known)
+        if mark.rests:
+            run.put_off(out, [x], lambda: self._reduced(run, call, x, mark, rest, kwargs, rests=True))
+        if mark.exponent is not None and call.name == "sum" and "dtype" not in kwargs:
+            axes = axes_of(x, kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else None)))
+            run.remember(cast(Mark, out.__dict__[KEY])).partition = mark.exponent, axes
+        return out
+
+    def _reduced(
+        self, run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, rest: Args, kwargs: Kwargs, *, rests: bool = False
+    ) -> tuple[Tensor, OpenSum]:
+        if mark.is_live:
+            z, own = run.opened(x, mark, rests=rests)
+        else:
+            z, own = x, mark.sum or OpenSum(call, None, 1.0)
         out = call.function(z, *rest, **kwargs)
         found = replace(own, wire=None).each(lambda part: call.function(part, *rest, **kwargs))
         found.call, found.count = (
@@ -354,26 +506,13 @@ class Reduction(Rule):
             wire = run.full(z, 1.0 if own.count is None else own.count) if own.wire is None else own.wire
             more = {key: each for key, each in kwargs.items() if key != "dtype"}
             found.wire = (call.function if self.is_running else torch.sum)(wire, *rest, **more)
-        known: dict[str, Any] = {"gate": mark.gate, "log": mark.log, "is_infinite": mark.is_infinite}
-        owner = reduced_owner(run, call, x, mark, out, args, kwargs)
-        return run.put(out, call, is_live=mark.is_live, sum=found, owner=owner, **known)
+        return out, found
 
 
-class LogSum(Rule):
-    """log Σ exp(a): relevance is that of the sum, and goes to its terms exp(a) in proportion, which is PyTorch's derivative."""
-
-    words = "sum, by its logarithms"
-
-    def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
-        x, mark = args[0], cast(Mark, run.look(args[0]))
-        if x.is_complex():
-            raise NoRule("it is not linear, and its input is complex")
-        if run.rules.product == "all" and mark.is_live and mark.gate is None and mark.log is None:
-            call.decide("no gate", "it is taken for an activation, so relevance passes through it unchanged")
-        call.sources = (mark.node,) if mark.is_live else ()
-        y = call.function(run.finished(x, mark) if mark.is_live else x.detach(), *args[1:], **kwargs)
-        known: dict[str, Any] = {"gate": mark.gate, "log": mark.log, "is_infinite": True}
-        return run.put(y, call, is_live=mark.is_live, owner=reduced_owner(run, call, x, mark, y, args, kwargs), **known)
+def axes_of(x: Tensor, given: Any) -> tuple[int, ...]:
+    """The axes that a call names, counted from the left; all of them, unless it names some."""
+    axes = range(x.dim()) if given is None or given in ((), []) else [given] if isinstance(given, int) else given
+    return tuple(axis % x.dim() for axis in axes)
 
 
 def reduced_owner(run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, y: Tensor, args: Args, kwargs: Kwargs) -> Owner:
@@ -381,7 +520,7 @@ def reduced_owner(run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, y: Tens
     if run.samples.is_one or not mark.is_live:
         return None
     given = kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else None))
-    axes = range(x.dim()) if given is None or given in ((), []) else [given] if isinstance(given, int) else list(given)
+    axes = axes_of(x, given)
     owner = run.samples.reduced(call, mark.owner, x.shape, axes, x.device, keeps=y.dim() == x.dim())
     return run.samples.told(owner.expand(y.shape)) if isinstance(owner, Tensor) else owner
 

@@ -24,6 +24,7 @@ from whence.engine.activations import (
     within_unit,
 )
 from whence.engine.maps import RECAST, Map, cast_to
+from whence.engine.normalisers import ByHand, Logarithm, LogSum, Normaliser
 from whence.engine.operation import Operation, RuleFor, Table
 from whence.engine.recurrence import RECURRENCES
 from whence.engine.routing import Dropout, ElementChoice, Pick, Routing
@@ -101,9 +102,10 @@ TABLE = Table([
     line("addcmul", rewrite=rewrites.add_elementwise_product),
     line("lerp", rewrite=rewrites.interpolate),
     line("glu", rewrite=rewrites.gated_linear_unit),
-    line("prod", products.RunningProduct(), apart=products.if_no_gates(products.whole_product)),
-    line("cumprod", products.RunningProduct(), apart=products.if_no_gates(products.running_product)),
+    line("prod", rewrite=products.whole_product),
+    line("cumprod", rewrite=products.running_product),
     line("gate", products.Marked()),
+    line("softmax_by_hand", ByHand()),
 
     # Activations. To add an elementwise activation, add its name to the first line.
     line("tanh relu relu6 leaky_relu elu selu celu gelu silu mish softsign tanhshrink hardswish prelu erf", Activation()),
@@ -115,13 +117,14 @@ TABLE = Table([
     line("log_sigmoid", Activation(squashes=True)),
     line("sigmoid hardsigmoid", Activation(gate=SIGMOID, squashes=True)),
     line("special_expit", rewrite=rewrites.sigmoid),
-    line("softmax softmin", Joint(gate=SIGMOID, squashes=True, is_choice=True, words="softmax")),
-    line("log_softmax", Joint(squashes=True, is_choice=True, words="softmax")),
+    line("softmax softmin", Normaliser(gate=SIGMOID, squashes=True, is_choice=True, words="softmax")),
+    line("log_softmax", Normaliser(squashes=True, is_choice=True, words="softmax")),
     line("exp", Activation(gate=exponential, squashes=True, is_choice=True)),
     line("sign sgn", Activation(gate=SIGN, is_choice=True)),
     line("rsqrt reciprocal", Activation(gate=NORMALISES, is_choice=True)),
-    line("log sqrt abs sin cos atan log1p expm1 sinh asinh log2 exp2 log10 logit nan_to_num", Activation(is_choice=True)),
-    line("logsumexp logcumsumexp", sums.LogSum()),
+    line("log", Logarithm(is_choice=True)),
+    line("sqrt abs sin cos atan log1p expm1 sinh asinh log2 exp2 log10 logit nan_to_num", Activation(is_choice=True)),
+    line("logsumexp logcumsumexp", LogSum()),
     line("logaddexp", rewrite=rewrites.add_in_log_space),
     line("two_scores", Joint()),
     line("pow", Activation(gate=power, is_choice=True), operators="__pow__"),

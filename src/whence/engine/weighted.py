@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from whence.engine import neurons
-from whence.engine.marks import Args, Kwargs, Mark, ModelCall, OpenSum, Owner
+from whence.engine.marks import WHOLE, Args, Kwargs, Mark, ModelCall, OpenSum, Owner
+from whence.engine.resting import KIND
 from whence.engine.rule import NoRule, Refused, Rule
 from whence.engine.run import ModelRun
 from whence.engine.sides import OpenedSides
@@ -72,7 +73,8 @@ class Weighted(Rule):
         if self.read is linear and source is not None and not kwargs and _has_parameters(run, call):
             weight, bias = call.tensors[1].detach(), call.tensors[2].detach() if len(call.tensors) > 2 else None
             call.sources, call.weights, call.is_trained, call.is_layer = (source.node,), (weight,), True, True
-            if len(run.calls) - 1 not in run.head and weight.dim() == 2 and weight.layout == torch.strided:
+            is_plain = weight.dim() == 2 and weight.layout == torch.strided and not source.rests
+            if is_plain and len(run.calls) - 1 not in run.head:
                 return _dense(run, call, args[0], source, weight, bias)
             return _summed(run, call, [(dense(args[0], weight, bias)[0], source)])
         try:
@@ -121,10 +123,17 @@ def _summed(run: ModelRun, call: ModelCall, sources: Sequence[Source]) -> Tensor
     """The open sum that a call makes of its sources, with its bias."""
     (weighting, mark), *others = sources
     bias, is_live = weighting.bias, mark.node.is_live
-    own = OpenSum(call, None, weighting.count)
+    own = OpenSum(call, None, weighting.count if not mark.stands_apart else None)
     if is_live and not others and len(run.calls) - 1 in run.head:
         z, own.wire, own.sides = _of_head(run, weighting, mark)
-    elif is_live and not others and weighting.apply is F.linear and weighting.dense and is_usual(weighting.data):
+    elif (
+        is_live
+        and not others
+        and weighting.apply is F.linear
+        and weighting.dense
+        and is_usual(weighting.data)
+        and not mark.rests
+    ):
         return _dense(run, call, weighting.data, mark, weighting.weights[0], bias)
     else:
         z, own.wire = _joined(run, call, sources)
@@ -140,7 +149,27 @@ def _summed(run: ModelRun, call: ModelCall, sources: Sequence[Source]) -> Tensor
     run.put(z, call, is_live=is_live, sum=own, owner=_owner(run, call, sources, z), is_infinite=is_infinite)
     if own.sides is not None and bias is not None:
         absorb(run, Fixed(call, "bias", run.captured(bias)), z, own)
+    if mark.rests and is_live and not others and _scales(run, call, weighting):
+        run.put_off(z, [weighting.data], lambda: _at_rest(run, call, weighting, mark))
     return z
+
+
+def _scales(run: ModelRun, call: ModelCall, weighting: Weighting) -> bool:
+    """Whether constants only scale and add up values at rest, as those of softmax(z) @ numbers: no weights were trained."""
+    is_one = sum([node.is_live for node in call.inputs]) == 1
+    return is_one and all([weight.dim() == 1 or not run.is_trained(weight) for weight in weighting.weights])
+
+
+def _at_rest(run: ModelRun, call: ModelCall, weighting: Weighting, mark: Mark) -> tuple[Tensor, OpenSum]:
+    """A sum with a value at rest, of others: its constants are part of what it is at rest."""
+    data, own = run.rested(weighting.data, mark)
+    z, rest = (weighting.apply(each, *weighting.weights) for each in (data, cast(Tensor, own.rest).contiguous()))
+    wire = None if own.wire is None else _wire(run, weighting, own.wire.expand(data.shape), z, parts=1)
+    found = OpenSum(call, wire, None, rest=rest)
+    if weighting.bias is not None:
+        z, found.rest = z + weighting.bias, rest + weighting.bias
+        absorb(run, Fixed(call, KIND, weighting.bias.expand(z.shape)), z, found, call.outputs[0])
+    return z, found
 
 
 def _dense(run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -157,8 +186,8 @@ def _dense(run: ModelRun, call: ModelCall, x: Tensor, mark: Mark, weight: Tensor
 
 def _of_head(run: ModelRun, weighting: Weighting, mark: Mark) -> tuple[Tensor, Tensor | None, Sides]:
     """A dense layer of the head: positive and negative contributions apart."""
-    x, (weight,), apply = run.finished(weighting.data, mark), weighting.weights, weighting.apply
-    made = OpenedSides.apply(x, run)
+    (x, rest), (weight,), apply = run.changed(weighting.data, mark), weighting.weights, weighting.apply
+    made = OpenedSides.apply(x, rest, mark.node, run)
     up, down = made[:2]
     plus, minus = sides_of(weight)
     z, bias = apply(x.detach(), weight), weighting.bias
@@ -191,6 +220,11 @@ def _opened(run: ModelRun, call: ModelCall, weighting: Weighting, mark: Mark) ->
     if data.is_complex():
         z, own = run.opened(data, mark)
         return run.less_bias(call, z, own.bias, mark.node), None
+    if mark.rests or mark.state:
+        is_former = mark.state == WHOLE and all([run.is_trained(weight) for weight in weighting.weights])
+        rests = not _scales(run, call, weighting)  # otherwise it is put off
+        z, own = run.behind_gate(data, mark) if is_former else run.opened(data, mark, rests=rests)
+        return z, None if own.wire is None else own.wire.expand(z.shape)
     carrier, x = run.carried(data, mark)
     made = neurons.Opened.apply(carrier, [x], mark.is_infinite, run, weighting.dense == (-1,))
     return made if run.shares else (made, None)

@@ -161,7 +161,8 @@ def _rearrange(run: "ModelRun", target: Tensor, func: Function, args: Args, kwar
 def _renamed(run: "ModelRun", target: Tensor, mark: Mark, twin: Tensor | None = None) -> Tensor:
     """Let a tensor stand for the result of the call out of place, which it holds now."""
     version, done, before = target._version, mark.done, mark.before
-    run.attach(target, Mark(mark.run, mark.node, version, mark.sum, mark.fixed, True, done, twin, before=before))
+    known: dict[str, Any] = {"before": before, "rest": mark.rest, "resting": mark.resting}
+    run.attach(target, Mark(mark.run, mark.node, version, mark.sum, mark.fixed, True, done, twin, **known))
     run.set_buffers()  # its views are of other versions now
     return target
 
@@ -215,7 +216,7 @@ def _put(
         given = cast(Tensor, neurons.Absorbed.apply(run.anchor, [content.clone()], None, node, run))
         if place.is_in(base) and place.spot.numel() == base.numel():
             call.sources = ()  # nothing is left of what was there
-    elif mark.sum is not None and whole.sum is None:
+    elif (mark.sum is not None or mark.resting is not None) and whole.sum is None:
         _open(run, base, whole)
     owner = _owner_after(run, place, before.owner, content, mark)
     try:
@@ -266,7 +267,7 @@ def _buffer(run: "ModelRun", base: Tensor, call: ModelCall) -> Mark:
     run.set_buffers()
     mark = run.look(base)
     if mark is None or (not mark.is_live and not mark.is_buffer):
-        node = Node(call, is_live=False)
+        node = Node(call, is_live=False, is_infinite=not run.is_finite(base))
         base.copy_(neurons.Absorbed.apply(run.anchor, [base.detach().clone()], None, node, run))
         mark = run.attach(base, Mark(run.token, node, base._version))
         mark.ownerless.append((node, Place(base).read))
@@ -276,6 +277,8 @@ def _buffer(run: "ModelRun", base: Tensor, call: ModelCall) -> Mark:
     if not mark.is_buffer and mark.twin is not None:
         mark.twin = mark.twin.clone()
     mark.is_buffer = True
+    if mark.resting is not None:
+        _open(run, base, mark)
     _lay_out(run, base, mark)
     return mark
 
@@ -326,7 +329,11 @@ def _term(run: "ModelRun", call: ModelCall, x: Tensor, *, is_infinite: bool) -> 
 def _open(run: "ModelRun", base: Tensor, mark: Mark) -> None:
     """What a buffer holds becomes terms of a sum; a twin holds the same, finished."""
     mark.twin = base.clone()
-    z, mark.sum = _term(run, cast(ModelCall, mark.call), base.clone(), is_infinite=mark.is_infinite)
+    if mark.rests:
+        z, mark.sum = run.rested(base.clone() if mark.resting is None else base, mark)
+        mark.rest = mark.resting = None
+    else:
+        z, mark.sum = _term(run, cast(ModelCall, mark.call), base.clone(), is_infinite=mark.is_infinite)
     base.copy_(z)
     mark.version = base._version
     _lay_out(run, base, mark)
@@ -338,11 +345,19 @@ def _parts(
     """Every memory of a buffer, and what of a content is written there."""
     own = whole.sum
     if own is None:
-        return [(base, content if mark is None else run.finished(content, mark))]
+        found = [(base, content if mark is None else run.finished(content, mark))]
+        if whole.rest is not None or (mark is not None and mark.rest is not None):
+            whole.rest = rest = (
+                laid(run.rest_of(base.detach(), whole), base) if not isinstance(whole.rest, Tensor) else whole.rest
+            )
+            found.append((rest, torch.zeros_like(content) if mark is None else run.rest_of(content.detach(), mark)))
+        return found
     if whole.twin is None:
         whole.twin, whole.done = _finished(run, base, whole).clone(), None
     if mark is not None:
-        z, given = run.opened(content, mark)
+        z, given = run.rested(content, mark) if mark.rests or own.rest is not None else run.opened(content, mark)
+        if own.rest is None and given.rest is not None:
+            whole.sum = own = replace(own, rest=laid(base.new_zeros(()), base))
         if own.sides is not None:
             sided = run.sided(content, mark)[1]
             given = replace(given, sides=sided.sides, bias_sides=sided.bias_sides)
@@ -350,7 +365,7 @@ def _parts(
     else:
         z, given = _term(run, own.call, content, is_infinite=True)
         if own.sides is not None:
-            given.sides = Sides(*OpenedSides.apply(content, run)[:2])
+            given.sides = Sides(*OpenedSides.apply(content, None, None, run)[:2])
         if given.wire is not None and not is_counted:
             given.wire = given.wire * 0.0
         finished = content
@@ -360,7 +375,7 @@ def _parts(
         own = replace(own, bias=laid(base.new_zeros(()), base))
     whole.sum = own = replace(own, call=given.call)
     nothing = torch.zeros_like(content)
-    pairs = [(own.wire, given.wire), (own.bias, given.bias)]
+    pairs = [(own.wire, given.wire), (own.bias, given.bias), (own.rest, given.rest)]
     for sides, others in ((own.sides, given.sides), (own.bias_sides, given.bias_sides)):
         pairs += [] if sides is None else zip(sides, others or (None, None), strict=True)
     return [(base, z), (whole.twin, finished), *((m, nothing if part is None else part) for m, part in pairs if m is not None)]
@@ -404,6 +419,7 @@ def part_of(run: "ModelRun", tensor: Tensor, base: Tensor, whole: Mark) -> Mark:
             if tensor.is_complex() and run.shares:
                 mark.sum.wire = run.full(tensor, 0.0).real
             mark.twin = None if whole.twin is None else part(whole.twin)
+        mark.rest = part(whole.rest) if isinstance(whole.rest, Tensor) else whole.rest
     return mark
 
 

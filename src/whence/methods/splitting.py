@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from whence.engine.activations import Activation
+from whence.engine.activations import Activation, Joint
 from whence.engine.marks import Args, Kwargs, ModelCall, Node
 from whence.engine.observer import Known, Move, Observer, Put
 from whence.engine.recurrence import Recurrence, RecurrentCall
@@ -166,7 +166,7 @@ class SplitCall:
         rule = self._call.rule
         if isinstance(rule, Recurrence):
             return self._recurrent(rule)
-        if type(rule) is Activation:
+        if isinstance(rule, Activation) and not isinstance(rule, Joint):
             (split,) = self._live.values()
             return [SplitValue(self._activated(split.parts), split.inside)]
         if isinstance(rule, Pick):
