@@ -112,7 +112,7 @@ class Texts(Subject):
                 output = torch.tensor([list(every[0].scores.values())], dtype=torch.double)
                 scores = torch.from_numpy(as_scores(output, are_probabilities=self.are_probabilities))
                 found["score"][n] = by_class[self.of[n]]
-                found["rest"][n] = rest_weights(torch.tensor([self.of[n]]), scores)[0].numpy() @ by_class
+                found["rest"][n] = rest_weights(torch.tensor([self.of[n]], device="cpu"), scores)[0].numpy() @ by_class
             report(len(part))
         return found
 
