@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from filelock import FileLock
 
 import whence
 from tests.corpus.outputs import accounted, everything, explained, manifest, parts, rejected
+from tests.trust.subjects import Bag, bag
 from whence.corpus import job as job_room
 from whence.corpus import texts as texts_room
 from whence.corpus._explain import explain
@@ -78,6 +79,20 @@ def test_the_numbers_are_those_of_explain(pipeline: Pipeline, corpus: Path, tmp_
         assert row["score"] == each.score
         assert dict(row["absorbed"]) == each.absorbed
         assert row["scores"] == pytest.approx(list(each.scores.values()), rel=1e-6)
+
+
+@pytest.mark.parametrize("by", ["most", "mean"])
+def test_a_word_that_makes_the_model_sure_ranks_first_against_the_rest(tmp_path: Path, by: Any) -> None:
+    pipeline, random = bag(), np.random.default_rng(0)
+    module = cast(Bag, pipeline.module)
+    with torch.no_grad():
+        planted = module.head.weight[0] - module.head.weight[1:].mean(0)
+        module.embedding.weight[pipeline.vocabulary.ids(["k"])[0]] = 12 * planted / planted.norm()
+    rows = [[*random.choice([*"abcdefghij"], size=6), *(["k"] if n % 4 == 0 else [])] for n in range(80)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": " ".join(row)}) + "\n" for row in rows))
+    explain(pipeline, tmp_path / "in.jsonl", tmp_path / "out", target=whence.contrast("x", "rest"), workers=1)
+    found = whence.corpus.words(tmp_path / "out", target="x", by=by).to_pylist()
+    assert found[0]["word"] == "k" and found[0]["mean"] > 2 * found[1]["most"]
 
 
 def test_relevance_and_what_was_absorbed_add_up(pipeline: Pipeline, corpus: Path, tmp_path: Path) -> None:

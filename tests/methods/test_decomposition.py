@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from torch.testing import assert_close
 import whence
 from tests.models import BiLSTM, Packing, StudentLSTM, Tagger, TwoEncoders
 from tests.oracle import decomposition as oracle
+from tests.oracle.targets import against_rest
 from tests.test_no_trace import assert_same, state_of
 from whence import ContextualDecomposition, NoRuleError, Result
 from whence.methods import decomposition
@@ -286,9 +288,9 @@ def test_targets(x: Tensor) -> None:
     assert_close(everything.relevance, torch.stack(each))
     assert_close(cd(model, x, target=[0, 2, 1]).relevance, torch.stack([each[c][b] for b, c in enumerate([0, 2, 1])]))
     assert_close(cd(model, x, target=whence.contrast(0, 2)).check(1e-9).relevance, each[0] - each[2])
-    p = everything.score.softmax(0)[..., None, None]
+    weights = np.stack([against_rest(scores, 1) for scores in everything.score.T.numpy()])
     rest = cd(model, x, target=whence.contrast(1, "rest")).check(1e-9).relevance
-    assert_close(rest, each[1] - (p * torch.stack(each)).sum(0))
+    assert_close(rest, torch.einsum("bc,cbte->bte", torch.from_numpy(weights), torch.stack(each)))
     predicted = everything.score.argmax(0).tolist()
     assert_close(cd(model, x, target="predicted").relevance, torch.stack([each[c][b] for b, c in enumerate(predicted)]))
     assert_close(cd(model, x, target=lambda scores: 2 * scores[:, 0] - scores[:, 1]).relevance, 2 * each[0] - each[1])

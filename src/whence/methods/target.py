@@ -1,6 +1,6 @@
 """Which of the model's scores is explained."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -69,16 +69,27 @@ def contrast(one: Index | str, other: Index | str) -> Contrast:
     """A target: what speaks for a class `one` rather than for `other`, which is a class or "rest".
 
         contrast(a, b)         score_a − score_b
-        contrast(a, "rest")    score_a − Σ_c p_c score_c,    p = softmax(scores), held constant
+        contrast(a, "rest")    score_a − Σ_{c≠a} q_c score_c,    q = softmax over the scores of the other classes, held constant
 
-    Either class may be "predicted"; in `explain`, classes may be given by name. Relevance is linear in what it starts from, so
-    a contrast costs no more than one class.
+    Of two classes, "rest" is the other one. Either class may be "predicted"; in `explain`, classes may be given by name.
+    Relevance is linear in what it starts from, so a contrast costs no more than one class.
     """
     if not all(isinstance(each, (int, np.integer, str)) and not isinstance(each, bool) for each in (one, other)):
         raise TargetError(f'contrast({one!r}, {other!r}): give two classes, or a class and "rest"')
     if one == "rest":
         raise TargetError(f'contrast("rest", {other!r}): "rest" comes second; give contrast(a, "rest") for a class a')
     return Contrast(one, other)
+
+
+def rest_weights(one: Tensor, scores: Tensor) -> Tensor:
+    """The weight of every score in `contrast(a, "rest")`: 1 for class a, −q_c for every other.
+
+        q_c = exp(score_c) / Σ_{k≠a} exp(score_k)
+
+    one (B,), the number of a; scores (B, C), of at least two classes. Returns (B, C); the weights of a sample add up to 0.
+    """
+    own = torch.zeros_like(scores).scatter(1, one[:, None], 1.0)
+    return own - scores.masked_fill(own.bool(), -torch.inf).softmax(-1)
 
 
 def is_against_rest(target: Target) -> bool:
@@ -154,7 +165,7 @@ def mixed_samples(output: Tensor, axes: Sequence[int | None], inputs: Sequence[T
 def select(output: Tensor, target: Target, *, batch_axis: int | None, before: Tensor | None = None) -> Selection:
     """The scores that `target` selects from an output whose samples lie along `batch_axis`.
 
-    `before`: the scores whose softmax weights the rest in `contrast(a, "rest")`, where the output itself is not these.
+    `before`: the scores whose softmax weighs the rest in `contrast(a, "rest")`, where the output itself is not these.
     """
     classes = output.shape[-1] if output.dim() > (batch_axis is not None) else 1
     per_sample = output.dim() - (batch_axis is not None)  # the number of axes of one sample's output
@@ -192,7 +203,10 @@ def select(output: Tensor, target: Target, *, batch_axis: int | None, before: Te
 
 
 def _weights(targets: Sequence[object], scores: Tensor, before: Tensor) -> Tensor:
-    """The weight of every score (B, C) in what is explained: 1 for each sample's class, minus those it is contrasted with."""
+    """The weight of every score (B, C) in what is explained: 1 for each sample's class, minus those it is contrasted with.
+
+    `before` (B, C): the scores that weigh the rest.
+    """
     samples, classes = scores.shape
     if len(targets) != samples:
         raise TargetError(f"target names {len(targets)} classes for {samples} samples; give one for all or one for each")
@@ -212,18 +226,40 @@ def _weights(targets: Sequence[object], scores: Tensor, before: Tensor) -> Tenso
         return number % classes
 
     weights = [[0.0] * classes for _ in targets]
-    against: list[list[bool]] = []
+    against: dict[int, int] = {}  # the samples that are explained against the rest, and their classes
     for row, target in enumerate(targets):
-        weights[row][index(target.one if isinstance(target, Contrast) else target, row)] += 1
-        is_rest = isinstance(target, Contrast) and target.other == "rest"
-        if isinstance(target, Contrast) and not is_rest:
+        one = index(target.one if isinstance(target, Contrast) else target, row)
+        weights[row][one] += 1
+        if isinstance(target, Contrast) and target.other == "rest":
+            against[row] = one
+        elif isinstance(target, Contrast):
             weights[row][index(target.other, row)] -= 1
-        against.append([is_rest])
-    if [True] in against and classes == 1:
-        raise TargetError('the model gave 1 score per sample, so there is no rest; contrast(a, "rest") needs at least 2')
     found = torch.tensor(weights, dtype=scores.dtype, device=scores.device)
-    rest = torch.tensor(against, device=scores.device)
-    return torch.where(rest, found - before.softmax(-1), found)
+    if against:
+        found[list(against)] = _against_rest(against, before).to(found)
+    return found
+
+
+def _against_rest(one: Mapping[int, int], scores: Tensor) -> Tensor:
+    """The weights (N, C) of the samples that are explained against the rest: their numbers, and the class of each.
+
+    A class with the score −inf, which the model rules out, weighs nothing.
+    """
+    if scores.shape[1] == 1:
+        raise TargetError('the model gave 1 score per sample, so there is no rest; contrast(a, "rest") needs at least 2')
+    classes, chosen = torch.tensor([*one.values()], device=scores.device)[:, None], scores[list(one)]
+    own = chosen.gather(1, classes)[:, 0]
+    others = chosen.scatter(1, classes, -torch.inf).amax(1)
+    is_wrong = ~(own.isfinite() & others.isfinite())
+    if bool(is_wrong.any()):
+        n = is_wrong.tolist().index(True)
+        row, number = [*one.items()][n]
+        raise TargetError(
+            f"sample {row}: the score of class {number} is {float(own[n]):g} and the highest of the others is "
+            f'{float(others[n]):g}, but contrast(a, "rest") needs both to be finite; let the model return large numbers '
+            "instead, such as -1e4 for -inf"
+        )
+    return rest_weights(classes[:, 0], chosen)
 
 
 def _indices(target: object, samples: int, classes: int) -> Tensor:

@@ -16,7 +16,7 @@ from whence.explanation import Explanation
 from whence.methods.forward import Forward
 from whence.methods.inputs import read
 from whence.methods.method import Method
-from whence.methods.target import Contrast
+from whence.methods.target import Contrast, rest_weights
 from whence.models.pipeline import Pipeline
 from whence.trust.subject import Against, Mask, Numbers, Report, Subject, as_scores, silent
 
@@ -96,7 +96,7 @@ class Texts(Subject):
         return found
 
     def relevance_both(self, method: Method, *, report: Report = silent) -> dict[Against, list[Numbers]]:
-        """With R_c the relevance for class c and p its probability: R of the class, and R − Σ_c p_c R_c.
+        """With R_c the relevance for class c: R_a of the class a that is explained, and R_a − Σ_{c≠a} q_c R_c (`rest_weights`).
 
         This is what the methods that share their runs among the classes give for both: they are linear in the score.
         """
@@ -110,10 +110,9 @@ class Texts(Subject):
                 every = [each.by_word(self._words[n]) for each in flat[k * classes : (k + 1) * classes]]
                 by_class = np.array([each.relevance for each in every])  # (C, T)
                 output = torch.tensor([list(every[0].scores.values())], dtype=torch.double)
-                scores = as_scores(output, are_probabilities=self.are_probabilities)[0]
-                chances = np.exp(scores - scores.max())
+                scores = torch.from_numpy(as_scores(output, are_probabilities=self.are_probabilities))
                 found["score"][n] = by_class[self.of[n]]
-                found["rest"][n] = by_class[self.of[n]] - chances / chances.sum() @ by_class
+                found["rest"][n] = rest_weights(torch.tensor([self.of[n]], device="cpu"), scores)[0].numpy() @ by_class
             report(len(part))
         return found
 
