@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import reduce
 from typing import cast
@@ -27,6 +27,7 @@ from whence.methods.method import Method, Question
 from whence.methods.predicting import predicting
 from whence.methods.probe import require_whole
 from whence.methods.target import Selection
+from whence.methods.witness import answer_of, explained_scores, followed
 from whence.result import Result
 from whence.trees import leaves_of, mapped
 
@@ -190,7 +191,7 @@ class LRP(Method):
         if question.at is not None:
             _require_output(question.at, middle)
         run.direction, run.memory = question.direction, {} if question.memory else None
-        scores = reduce(torch.add, [_totals(run, origin.amounts(), origin.mark.owner) for origin in start.origins])
+        scores = explained_scores(run, start)
         choices = choices_of(path_of(run.calls, start.nodes), start.ends) if run.notable or start.ends else ()
         relevance, absorbed = way_back(run, start)
         explained = reduce(
@@ -214,7 +215,7 @@ class LRP(Method):
         if question.check and isinstance(output, Tensor):
             require_whole(found, picked.ran, selection.mask)
         whole = forward.inputs.wrapped([selection.led(r) for r in relevance], len(selection.lead))
-        return Result(
+        result = Result(
             relevance=whole if question.at is None else _middle(middle, selection),
             score=selection.shaped(scores),
             target=selection.target,
@@ -227,6 +228,9 @@ class LRP(Method):
             choices=choices,
             margin=margin,
         )
+        if not question.asks_model:
+            return result
+        return replace(result, answer=answer_of(followed(found, picked, is_safe=is_safe), result, question.words))
 
     def _gaps(self, found: Following, targets: int, head: Sequence[int], *, is_safe: bool) -> dict[str, Tensor]:
         """Where relevance was lost: the same run again, with an account of what every layer gets and gives."""
