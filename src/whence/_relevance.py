@@ -21,7 +21,7 @@ from whence.methods.predicting import require_outside_of_func
 from whence.methods.registry import method_of
 from whence.methods.target import Target
 from whence.methods.weights import require_finite_weights
-from whence.result import Result
+from whence.result import CONTRADICTED, Result
 
 Check = bool | Literal["model"]
 
@@ -111,7 +111,8 @@ def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequen
 
 def _required(result: Result, method: Method) -> Result:
     """The result; a strict method refuses one that its model contradicts."""
-    if result.answer is not None and result.doubt and isinstance(method, LRP) and method.strict:
+    is_doubted = result.answer is not None and not bool((result.answer.agreement >= CONTRADICTED).all())
+    if is_doubted and isinstance(method, LRP) and method.strict:
         raise InputError(f"{result.doubt}; leave strict=True out to see the relevance")
     return result
 

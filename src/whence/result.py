@@ -14,6 +14,7 @@ from whence.errors import ConservationError
 from whence.plotted import Plotted
 from whence.trees import floats_of, mapped
 
+SHARED_OUT = 0.2  # from this part on, relevance shared out by ε is told
 CONTRADICTED = -0.1  # an agreement below this contradicts the signs
 
 
@@ -55,6 +56,9 @@ class Result(Plotted):
     errors: Any = field(default=None, repr=False)  # the standard errors of relevance, in its form, if it was sampled
     allowed: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # the most `check` accepts as absorbed
     margin: float | None = field(default=None, repr=False)  # the largest |gap| / max(1, |score|), if it is known
+    # Σ|R that came by shares of ε| / Σ|R|, like score; NaN where it was not counted, None if it was counted nowhere
+    shared_out: Tensor | None = field(default=None, repr=False)
+    fitting_epsilon: Tensor | None = field(default=None, repr=False)  # like score: one that is small for the amounts found
     answer: ModelAnswer | None = field(default=None, repr=False)  # what the model says of the signs, if it was asked
 
     @property
@@ -69,10 +73,25 @@ class Result(Plotted):
 
     def doubts(self) -> list[str | None]:
         """The doubt about each score, in the order of `score.reshape(-1)`."""
-        if self.answer is None:
-            return [None] * self.score.numel()
-        numbers = [cast(list[float], each.reshape(-1).tolist()) for each in (self.score, *self.answer)]
-        return [_contradiction(*each) for each in zip(*numbers, strict=True)]
+        reasons: list[list[str | None]] = [[None] * self.score.numel()]
+        if self.answer is not None:
+            numbers = [cast(list[float], each.reshape(-1).tolist()) for each in (self.score, *self.answer)]
+            reasons.append([_contradiction(*each) for each in zip(*numbers, strict=True)])
+        if self.shared_out is not None and self.fitting_epsilon is not None:
+            shares = cast(list[float], self.shared_out.reshape(-1).tolist())
+            fitting = cast(list[float], self.fitting_epsilon.reshape(-1).tolist())
+            reasons.append([self._share_told(*each) for each in zip(shares, fitting, strict=True)])
+        return ["; ".join(filter(None, each)) or None for each in zip(*reasons, strict=True)]
+
+    def _share_told(self, share: float, fitting: float) -> str | None:
+        """What to do where a fifth or more was shared out by the stabiliser."""
+        if not share >= SHARED_OUT:
+            return None
+        other = "" if self.method.stabiliser == "absorbed" else ', or stabiliser="absorbed"'
+        return (
+            f"epsilon={self.method.epsilon:g} is large beside the amounts of this call: what it shared out evenly is "
+            f"{100 * share:.0f} % of the relevance; use epsilon={fitting:g}{other}"
+        )
 
     @property
     def gap(self) -> Tensor:

@@ -210,7 +210,19 @@ def _joined(parts: Sequence[tuple[Tensor, Result]], forward: Forward, target: Ta
         errors=_assembled(sampled, first.score.dim() - 1, forward, padding) if sampled else None,
         allowed=_gathered_by_name(parts, [part.allowed for _, part in parts]),
         answer=_answers(parts),
+        shared_out=_where_known(parts, [part.shared_out for _, part in parts]),
+        fitting_epsilon=_where_known(parts, [part.fitting_epsilon for _, part in parts]),
     )
+
+
+def _where_known(parts: Sequence[tuple[Tensor, Result]], amounts: Sequence[Tensor | None]) -> Tensor | None:
+    """Amounts of every length as one, NaN where a length has none; None if none has any."""
+    if all(each is None for each in amounts):
+        return None
+    filled = [
+        torch.full_like(part.score, torch.nan) if each is None else each for (_, part), each in zip(parts, amounts, strict=True)
+    ]
+    return _gathered(parts, filled)
 
 
 def _answers(parts: Sequence[tuple[Tensor, Result]]) -> ModelAnswer | None:
@@ -251,6 +263,8 @@ def _with_steps(part: Result, steps: int) -> Result:
         errors=None if part.errors is None else mapped(filled, part.errors),
         allowed={name: filled(amount) for name, amount in part.allowed.items()},
         answer=None if part.answer is None else ModelAnswer(*map(filled, part.answer)),
+        shared_out=None if part.shared_out is None else filled(part.shared_out),
+        fitting_epsilon=None if part.fitting_epsilon is None else filled(part.fitting_epsilon),
     )
 
 
