@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from whence._batches import Cut, Text, batches, cut, require_scores_of, scores_of
-from whence._relevance import ask
+from whence._relevance import Check, ask, check_of
 from whence.data.columns import column_of, is_missing
 from whence.errors import InputError, TargetError, WhenceError
 from whence.explanation import Explanation
@@ -25,6 +25,7 @@ from whence.models.bundled import load_any
 from whence.models.labels import class_of_label, labels_read
 from whence.models.pipeline import Pipeline, class_of
 from whence.result import Result
+from whence.text.words import word_groups
 
 BATCH = 256
 TRIES = 64  # texts that fail before one is explained: then the model itself may be at fault
@@ -46,6 +47,7 @@ def explain(  # pyright: ignore[reportOverlappingOverload] - here a string is no
     encoders: bool = ...,
     deleted: Deleted | None = ...,
     labels: object = ...,
+    check: Check = ...,
 ) -> Explanation: ...
 @overload
 def explain(
@@ -57,6 +59,7 @@ def explain(
     encoders: bool = ...,
     deleted: Deleted | None = ...,
     labels: object = ...,
+    check: Check = ...,
 ) -> Explanations: ...
 def explain(
     pipeline: Pipeline | str | Path,
@@ -67,6 +70,7 @@ def explain(
     encoders: bool = False,
     deleted: Deleted | None = None,
     labels: object = None,
+    check: Check = True,
 ) -> Explanation | Explanations:
     """Explain a text, or many of them in batches: a list, or a column of pandas, polars, Arrow or Hugging Face `datasets`.
 
@@ -81,7 +85,9 @@ def explain(
 
     `deleted`: the numbers of a text's tokens that are deleted, or a list of such lists, one for every text. Their vectors are
     set to zero, as in the paper's experiment; the text keeps its length. `labels`: the true class of every text, by name or
-    number, which is shown beside the predicted one.
+    number, which is shown beside the predicted one. `check` is that of `relevance`; with `check="model"`, the model is asked
+    without the words that are said to speak for the target and without those against it, and `explanation.doubt` says if its
+    answer contradicts the signs.
 
         pipeline = whence.load("sst-bilstm")
         print(whence.explain(pipeline, "neither funny nor suspenseful"))
@@ -89,11 +95,13 @@ def explain(
     """
     pipeline = _pipeline(pipeline)
     if not isinstance(texts, str):
-        return explain_column(pipeline, texts, target=target, method=method, encoders=encoders, deleted=deleted, labels=labels)
+        return explain_column(
+            pipeline, texts, target=target, method=method, encoders=encoders, deleted=deleted, labels=labels, check=check
+        )
     (truth,), _ = _labels(pipeline, cast(object, labels) if isinstance(labels, (list, tuple)) else [labels], 1, None)
     wanted = _targets(pipeline, target, 1)
     cuts = [cut(pipeline, text_of(texts))]
-    (found,) = _explained_all(pipeline, cuts, wanted, method_of(method), encoders=encoders, deleted=deleted)
+    (found,) = _explained_all(pipeline, cuts, wanted, method_of(method), encoders=encoders, deleted=deleted, check=check)
     marked = found if truth is None else [replace(each, label=truth) for each in found]
     return marked[0] if wanted != "all" else Explanations(marked)
 
@@ -108,12 +116,15 @@ def explain_column(
     deleted: Deleted | None = None,
     labels: object = None,
     sound: bool = False,
+    check: Check = True,
 ) -> Explanations:
     """Explain a column of texts; `sound` says that the model has explained some before, so that it cannot be at fault."""
     given, index = column_of(texts, "texts")
     truth, note = _labels(pipeline, labels, len(given), index)
     wanted = _targets(pipeline, target, len(given))
-    rows = _explained_each(pipeline, given, wanted, method_of(method), encoders=encoders, deleted=deleted, sound=sound)
+    rows = _explained_each(
+        pipeline, given, wanted, method_of(method), encoders=encoders, deleted=deleted, sound=sound, check=check
+    )
     placed = [replace(each, row=n, label=truth[n]) for n, own in enumerate(rows) for each in own]
     return Explanations(placed, index=index, note=note)
 
@@ -126,11 +137,12 @@ def explain_all(
     method: Method | None = None,
     encoders: bool = False,
     deleted: Deleted | None = None,
+    check: Check = True,
 ) -> Explanations:
     """Explain texts of which each one is needed: the first that cannot be explained raises."""
     cuts = [cut(pipeline, text, name=f"text {n + 1}") for n, text in enumerate(texts)]
     wanted = _targets(pipeline, target, len(cuts))
-    found = _explained_all(pipeline, cuts, wanted, method_of(method), encoders=encoders, deleted=deleted)
+    found = _explained_all(pipeline, cuts, wanted, method_of(method), encoders=encoders, deleted=deleted, check=check)
     return Explanations(explanation for own in found for explanation in own)
 
 
@@ -149,13 +161,14 @@ def _explained_all(
     *,
     encoders: bool,
     deleted: Deleted | None,
+    check: Check,
 ) -> list[list[Explanation]]:
     """For every text its explanation, or one for every class."""
     gone = _deleted(deleted, cuts, single=len(cuts) == 1)
     found: list[list[Explanation]] = [[] for _ in cuts]
     for rows, forward in batches(pipeline, cuts, size=BATCH, deleted=gone):
         own = [(cuts[n], gone[n]) for n in rows]
-        batch = _explained(pipeline, own, forward, _chosen(wanted, rows), method, encoders=encoders)
+        batch = _explained(pipeline, own, forward, _chosen(wanted, rows), method, encoders=encoders, check=check)
         for n, explanations in zip(rows, batch, strict=True):
             found[n] = explanations
     return found
@@ -174,6 +187,7 @@ def _explained_each(
     encoders: bool,
     deleted: Deleted | None,
     sound: bool,
+    check: Check,
 ) -> list[list[Explanation]]:
     """The same, where a text that cannot be explained has an entry with its error.
 
@@ -189,7 +203,7 @@ def _explained_each(
 
     def work(rows: Sequence[int], forward: Forward) -> list[list[Explanation]]:
         own = [(cuts[n], gone[n]) for n in rows]
-        return _explained(pipeline, own, forward, _chosen(wanted, rows), method, encoders=encoders)
+        return _explained(pipeline, own, forward, _chosen(wanted, rows), method, encoders=encoders, check=check)
 
     found: list[list[Explanation]] = [[] for _ in given]
     faults = list[Exception]()
@@ -360,9 +374,10 @@ def _explained(
     method: Method,
     *,
     encoders: bool,
+    check: Check,
 ) -> list[list[Explanation]]:
     """For every text of a batch (with its deleted tokens) its explanation, or one for every class."""
-    result, scores = answered(pipeline, forward, target, method)
+    result, scores = answered(pipeline, forward, target, method, cuts=[each for each, _ in texts], check=check)
     shares = _directions(method, forward, cast(Target, target), result) if encoders else []
     numbers = cast(list[list[int]], forward.inputs.tensors[0].tolist())
     batch = Batch(
@@ -374,20 +389,42 @@ def _explained(
         method.settings(),
         tuple(map(str, result.choices)),
         None if result.errors is None else cast(Tensor, result.errors).tolist(),
+        result.doubts(),
     )
     each = target if isinstance(target, list) else [target] * len(texts)
     return [_assembled(pipeline, text, numbers[n], batch, n, each[n], method) for n, text in enumerate(texts)]
 
 
-def answered(pipeline: Pipeline, forward: Forward, target: One | list[One], method: Method) -> tuple[Result, Tensor]:
-    """The relevance of every token of a batch, and the scores (B, C) of its texts."""
+def answered(
+    pipeline: Pipeline,
+    forward: Forward,
+    target: One | list[One],
+    method: Method,
+    *,
+    cuts: Sequence[Cut] = (),
+    check: Check = True,
+) -> tuple[Result, Tensor]:
+    """The relevance of every token of a batch, and the scores (B, C) of its texts; `cuts` are needed for `check="model"`."""
+    is_checked, asks_model = check_of(check)
+    words = _words(pipeline, cuts, forward.inputs.tensors[0]) if asks_model else None
+    question = Question(cast(Target, target), by_step=True, check=is_checked, asks_model=asks_model, words=words)
     try:
-        result = ask(forward, Question(cast(Target, target), by_step=True), method)
+        result = ask(forward, question, method)
     except (InputError, TargetError):
         scores_of(pipeline, forward)  # a module whose output is not finite scores is reported first
         raise
     output = forward.predict().output if result.output is None else result.output  # a method of the user's need not keep it
     return result, require_scores_of(pipeline, output, len(forward.inputs.tensors[0]))
+
+
+def _words(pipeline: Pipeline, cuts: Sequence[Cut], ids: Tensor) -> Tensor:
+    """The number of every token's word (B, T); −1 for padding, and for tokens that stand for nothing in the text."""
+    found = torch.full_like(ids, -1)
+    for row, each in enumerate(cuts):
+        for number, group in enumerate(word_groups(each.text, each.spans, each.shown(pipeline))):
+            if any(start < end for start, end in each.spans[group.start : group.stop]):
+                found[row, group.start : group.stop] = number
+    return found
 
 
 def _directions(method: Method, forward: Forward, target: Target, whole: Result) -> list[Result]:
@@ -412,6 +449,7 @@ class Batch(NamedTuple):
     settings: dict[str, object]
     choices: tuple[str, ...]
     errors: Numbers | None
+    doubts: list[str | None]  # of all scores, one class after the other
 
 
 def _assembled(
@@ -450,6 +488,7 @@ def _assembled(
             difference=own(batch.scores, k) if is_other else None,
             deleted=tuple(deleted),
             errors=() if batch.errors is None else tuple(own(batch.errors, k)[: len(spans)]),
+            doubt=batch.doubts[k * len(batch.outputs) + row],
         )
         for k, index in enumerate(chosen)
     ]

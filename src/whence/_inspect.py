@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple, cast
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from whence._batches import batches, cut
-from whence._relevance import require_initialised, required_module, unwrapped
+from whence._relevance import ask, require_initialised, required_module, unwrapped
 from whence.engine.back import way_back
 from whence.engine.head import NO_HEAD, Head, head_of
 from whence.engine.held import named_layers
@@ -25,7 +26,7 @@ from whence.methods.following import Following, Ran, following
 from whence.methods.forward import Forward, require_finite
 from whence.methods.inputs import Given, Inputs, read
 from whence.methods.lrp import LRP
-from whence.methods.method import Method
+from whence.methods.method import Method, Question
 from whence.methods.predicting import predicting
 from whence.methods.probe import require_whole
 from whence.methods.registry import method_of
@@ -49,9 +50,10 @@ def inspect(
 ) -> Inspection:
     """Show what relevance will do in a model: which rule every operation follows, and where relevance is absorbed or refused.
 
-    It needs no target: relevance is followed from all numbers of the output. `inputs`, `args`, `kwargs`, `call` and `embedding`
-    are those of `relevance`; of a pipeline, `inputs` is a text. If the model returns more than scores, pick them with `call`:
-    `call=lambda model, x: model(x)[0]`.
+    It needs no target: relevance is followed from all numbers of the output. Where it can pass, the model is also asked about
+    the signs of what it predicts, as with `check="model"` of `relevance`; `doubt` says if it contradicts them. `inputs`,
+    `args`, `kwargs`, `call` and `embedding` are those of `relevance`; of a pipeline, `inputs` is a text. If the model returns
+    more than scores, pick them with `call`: `call=lambda model, x: model(x)[0]`.
 
     A model that cannot be followed gives an inspection too: its last row says why. Only wrong inputs raise an error.
 
@@ -94,9 +96,19 @@ def inspected(forward: Forward, method: LRP, *, name: str) -> Inspection:
         except NoRuleError as error:
             return _unknown(empty, found, str(error))
         try:
-            return _surveyed(empty, found, ran, method)
+            inspection = _surveyed(empty, found, ran, method)
         except (WhenceError, RuntimeError) as error:
             return _unknown(empty, found, str(error))
+    return replace(inspection, doubt=_doubt(forward, method)) if inspection.is_explainable else inspection
+
+
+def _doubt(forward: Forward, method: LRP) -> str | None:
+    """What the model itself says of the relevance of what it predicts: its score, its class, or that of the last step."""
+    lenient = replace(method, strict=False)
+    for target in (None, "predicted", (-1, "predicted")):
+        with suppress(WhenceError):
+            return ask(forward, Question(target, asks_model=True), lenient).doubt
+    return None
 
 
 def _unknown(empty: Inspection, found: Following, reason: str) -> Inspection:

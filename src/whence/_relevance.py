@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,15 +11,19 @@ from torch.nn.parameter import is_lazy
 from whence.engine.held import ModelParts
 from whence.engine.refusal import first_line
 from whence.errors import ConservationError, InputError, TargetError
+from whence.methods.asking import answered
 from whence.methods.forward import Forward, require_finite
 from whence.methods.inputs import Given, read
 from whence.methods.lengths import relevance_by_length
+from whence.methods.lrp import LRP
 from whence.methods.method import INSIDE, Method, Question
 from whence.methods.predicting import require_outside_of_func
 from whence.methods.registry import method_of
 from whence.methods.target import Target
 from whence.methods.weights import require_finite_weights
-from whence.result import Result
+from whence.result import CONTRADICTED, Result
+
+Check = bool | Literal["model"]
 
 
 def relevance(
@@ -36,7 +40,7 @@ def relevance(
     args: Sequence[object] = (),
     kwargs: Mapping[str, object] | None = None,
     call: Callable[[Any, Any], object] | None = None,
-    check: bool = True,
+    check: Check = True,
 ) -> Result:
     """Explain one score per sample of an unmodified model.
 
@@ -57,7 +61,10 @@ def relevance(
 
     `check`: relevance and absorbed amounts must add up to the score. If single precision is not enough for that, the model is
     explained again in double precision, and the result is in it; if that is not enough either, an error is raised. With
-    `check=False`, the numbers are returned as they are, and the followed run is not compared with the model.
+    `check=False`, the numbers are returned as they are, and the followed run is not compared with the model. With
+    `check="model"`, the model is also asked itself, by two more forward passes: without the steps that are said to speak for
+    the score, and without those said to speak against it (methods other than LRP take some more, to find the samples). If its
+    answer contradicts the signs, `result.doubt` says so, and `LRP(strict=True)` refuses.
 
     `at` names a layer whose output is explained instead of the inputs. `memory` also returns how much relevance the states of
     recurrent layers carry from step to step.
@@ -70,8 +77,16 @@ def relevance(
     if call is not None and (not callable(call) or args or kwargs or lengths is not None):
         raise InputError("call is a function of the model and the inputs, and takes the place of args, kwargs and lengths")
     forward = Forward(required_module(model), read(inputs), args, kwargs or {}, embedding, call)
-    question = Question(target=target, at=at, memory=memory, by_step=by_step, check=check)
+    is_checked, asks_model = check_of(check)
+    question = Question(target, at=at, memory=memory, by_step=by_step, check=is_checked, asks_model=asks_model)
     return ask(forward, question, method_of(method), lengths=lengths)
+
+
+def check_of(check: Check) -> tuple[bool, bool]:
+    """Whether an answer must add up, and whether the model is asked about it."""
+    if check not in (True, False, "model"):
+        raise InputError(f'check is {check!r}; it is True, False, or "model", which also asks the model about the signs')
+    return check is not False, check == "model"
 
 
 def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequence[int] | Tensor | None = None) -> Result:
@@ -88,10 +103,18 @@ def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequen
         require_finite_weights(forward.parts, is_thorough=True)  # weights that are not finite are reported first
         raise
     if not question.check or question.direction is not None or result.explained is None or result.is_balanced():
-        return result
+        return _required(result, method)
     if result.score.dtype == torch.float64:
-        return result.check()
-    return _in_double_precision(forward, question, method, lengths)
+        return _required(result.check(), method)
+    return _required(_in_double_precision(forward, question, method, lengths), method)
+
+
+def _required(result: Result, method: Method) -> Result:
+    """The result; a strict method refuses one that its model contradicts."""
+    is_doubted = result.answer is not None and not bool((result.answer.agreement >= CONTRADICTED).all())
+    if is_doubted and isinstance(method, LRP) and method.strict:
+        raise InputError(f"{result.doubt}; leave strict=True out to see the relevance")
+    return result
 
 
 def _answered(forward: Forward, question: Question, method: Method, lengths: Sequence[int] | Tensor | None) -> Result:
@@ -99,7 +122,7 @@ def _answered(forward: Forward, question: Question, method: Method, lengths: Seq
         return relevance_by_length(forward, question, method, lengths)
     if any(tensor.is_floating_point() for tensor in forward.inputs.tensors):
         require_finite(forward.inputs.tensors)
-    return method.answer(forward, question)
+    return answered(forward, question, method)
 
 
 def _in_double_precision(

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from whence._relevance import ask
+from whence._relevance import Check, ask, check_of
 from whence.data.frames import columns_of, order_of
 from whence.engine.held import ModelParts
 from whence.engine.refusal import first_line
@@ -60,6 +60,7 @@ class SeriesExplanation(Plotted):
     is_signed: bool = True  # whether relevance can speak against the output; that of sensitivity analysis cannot
     output_step: int | None = None  # the step that the output belongs to, if the module gives outputs for every step
     before: str = ""  # the function that ends the module and is left out of the score, such as softplus
+    doubt: str | None = None  # why the signs or amounts should not be believed
 
     def to_dict(self) -> dict[str, object]:
         """As plain data, for JSON."""
@@ -76,6 +77,7 @@ class SeriesExplanation(Plotted):
             "method": dict(self.method),
             "reference": list(self.reference),
             **({"choices": list(self.choices)} if self.choices else {}),
+            **({"doubt": self.doubt} if self.doubt else {}),
         }
 
     def __repr__(self) -> str:
@@ -84,7 +86,7 @@ class SeriesExplanation(Plotted):
         more = ", …" if len(self.features) > 8 else ""
         return (
             f"SeriesExplanation of {self.output!r} = {told(self, self.unit)} over {len(self.relevance)} steps: "
-            f"{sums}{more}, absorbed {sum(self.absorbed.values()):+.4g}"
+            f"{sums}{more}, absorbed {sum(self.absorbed.values()):+.4g}{f'; in doubt: {self.doubt}' if self.doubt else ''}"
         )
 
 
@@ -102,6 +104,7 @@ def explain_series(
     method: Method | str | None = None,
     blank: Iterable[Blank | Mapping[str, Any] | Sequence[Any]] = (),
     features: Sequence[str] = (),
+    check: Check = True,
 ) -> SeriesExplanation:
     """Explain one output of a model of series: how much every feature of every step contributed, in the output's unit.
 
@@ -116,7 +119,7 @@ def explain_series(
     LRP distributes evenly. `blank` lists stretches (start, end) or (start, end,
     features) that are replaced by the centres before the module sees them.
 
-    The module runs in double precision if it can.
+    The module runs in double precision if it can. `check` is that of `relevance`.
 
         model = whence.load("river-lstm")
         print(whence.explain_series(model, model.example_table().values, output="3 days"))
@@ -134,7 +137,8 @@ def explain_series(
     forward, found = _prediction(known, (numbers - centre) / scale)
     _require_memory(known, forward)
     index = _output(known, found, output)
-    result = ask(forward, Question(_picked(found.places[index])), chosen)
+    is_checked, asks_model = check_of(check)
+    result = ask(forward, Question(_picked(found.places[index]), check=is_checked, asks_model=asks_model), chosen)
     return _assembled(known, names, found, index, result, chosen, reference=cast(list[float], centre.tolist()))
 
 
@@ -431,4 +435,5 @@ def _assembled(
         is_signed=method.is_signed,
         output_step=found.steps[index],
         before="" if outputs[output] == score else _before(result),
+        doubt=result.doubt,
     )

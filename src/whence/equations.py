@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-Stabiliser = Literal["shared", "absorbed"]
+Stabiliser = Literal["shared", "absorbed", "none"]
 Product = Literal["all", "half", "prop", "abs"]
 HeadRule = Literal["epsilon", "gamma", "alpha-beta"]
 
@@ -21,7 +21,8 @@ class Rules(NamedTuple):
     """The settings of the rules: ε, δ and who gets the stabiliser in weighted connections, and the rule for products.
 
     `stabiliser="shared"` is the paper's formula: the lower neurons share the whole ε term. `"absorbed"` is the authors'
-    released code: they share δ of it, as of the bias. `head` is the rule of the dense layers of a model's head, with γ or α.
+    released code: they share δ of it, as of the bias; with `"none"`, nothing, which tells what they shared. `head` is the rule
+    of the dense layers of a model's head, with γ or α.
     """
 
     epsilon: float = 1e-3
@@ -35,7 +36,7 @@ class Rules(NamedTuple):
     @property
     def returned(self) -> float:
         """The part of the stabiliser that goes back to the lower neurons: 1 in the paper, δ in the released code."""
-        return 1.0 if self.stabiliser == "shared" else self.delta
+        return {"shared": 1.0, "absorbed": self.delta, "none": 0.0}[self.stabiliser]
 
     @property
     def shares(self) -> bool:

@@ -43,6 +43,7 @@ class Explanation(Plotted):
     row: int | None = None  # the text's place in the list or file that it came from, counted from 0 on
     label: str | None = None  # the true class, if it was given
     error: str = ""  # why the text could not be explained
+    doubt: str | None = None  # why the signs or amounts should not be believed
 
     # How an explanation is displayed, as "text" and as "html"; filled by whence.render.display.
     displays: ClassVar[dict[str, Callable[["Explanation"], str]]] = {}
@@ -171,6 +172,7 @@ class Explanation(Plotted):
             **({"versus": self.versus} if self.versus else {}),
             **({"deleted": list(self.deleted)} if self.deleted else {}),
             **({"choices": list(self.choices)} if self.choices else {}),
+            **({"doubt": self.doubt} if self.doubt else {}),
             **({"encoders": [list(each) for each in self.encoders]} if self.encoders else {}),
             **({"errors": list(self.errors)} if self.errors else {}),
         }

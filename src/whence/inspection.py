@@ -82,6 +82,7 @@ class Inspection:
     parts: tuple[Part, ...]
     arrows: tuple[Arrow, ...] = ()
     choices: tuple[Choice, ...] = field(default=())  # what had to be decided, such as which factor is the gate
+    doubt: str | None = None  # why the relevance of the predicted scores of these inputs should not be believed
 
     # How an inspection is displayed, as "text" and as "html"; filled by whence.render.display.
     displays: ClassVar[dict[str, Callable[["Inspection"], str]]] = {}
@@ -119,6 +120,7 @@ class Inspection:
             "arrows": [arrow._asdict() for arrow in self.arrows],
             "choices": [choice._asdict() for choice in self.choices],
             "absorbed": list(self.absorbed),
+            **({"doubt": self.doubt} if self.doubt else {}),
         }
 
     def __str__(self) -> str:

@@ -1,8 +1,9 @@
 """What an explanation of a model's score consists of: relevance, score, and the ledger of what was absorbed."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -12,6 +13,22 @@ from whence.choice import Choice
 from whence.errors import ConservationError
 from whence.plotted import Plotted
 from whence.trees import floats_of, mapped
+
+SHARED_OUT = 0.2  # from this part on, relevance shared out by ε is told
+CONTRADICTED = -0.1  # an agreement below this contradicts the signs
+
+
+class ModelAnswer(NamedTuple):
+    """What the model says of an explanation, each like `Result.score`; NaN where it cannot run on such inputs.
+
+    `agreement` lies between −1 and 1: how far the score falls without what is said to speak for it, and rises without what is
+    said to speak against it, rather than the other way, weighted by the amounts of relevance.
+    """
+
+    without_for: Tensor
+    without_against: Tensor
+    agreement: Tensor
+
 
 Relevance = Tensor | PackedSequence | tuple[Tensor, ...] | tuple[PackedSequence, ...] | dict[str, Tensor]
 
@@ -39,6 +56,42 @@ class Result(Plotted):
     errors: Any = field(default=None, repr=False)  # the standard errors of relevance, in its form, if it was sampled
     allowed: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor], repr=False)  # the most `check` accepts as absorbed
     margin: float | None = field(default=None, repr=False)  # the largest |gap| / max(1, |score|), if it is known
+    # Σ|R that came by shares of ε| / Σ|R|, like score; NaN where it was not counted, None if it was counted nowhere
+    shared_out: Tensor | None = field(default=None, repr=False)
+    fitting_epsilon: Tensor | None = field(default=None, repr=False)  # like score: one that is small for the amounts found
+    answer: ModelAnswer | None = field(default=None, repr=False)  # what the model says of the signs, if it was asked
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the signs or amounts should not be believed, in one sentence; None if nothing is known against them."""
+        found = self.doubts()
+        doubted = [n for n, each in enumerate(found) if each]
+        if not doubted or len(found) == 1:
+            return found[0] if doubted else None
+        first = f"the first is sample {self._sample(doubted[0])}" if self.score.dim() else "the first"
+        return f"{len(doubted)} of {len(found)} explanations are in doubt; {first}: {found[doubted[0]]}"
+
+    def doubts(self) -> list[str | None]:
+        """The doubt about each score, in the order of `score.reshape(-1)`."""
+        reasons: list[list[str | None]] = [[None] * self.score.numel()]
+        if self.answer is not None:
+            numbers = [cast(list[float], each.reshape(-1).tolist()) for each in (self.score, *self.answer)]
+            reasons.append([_contradiction(*each) for each in zip(*numbers, strict=True)])
+        if self.shared_out is not None and self.fitting_epsilon is not None:
+            shares = cast(list[float], self.shared_out.reshape(-1).tolist())
+            fitting = cast(list[float], self.fitting_epsilon.reshape(-1).tolist())
+            reasons.append([self._share_told(*each) for each in zip(shares, fitting, strict=True)])
+        return ["; ".join(filter(None, each)) or None for each in zip(*reasons, strict=True)]
+
+    def _share_told(self, share: float, fitting: float) -> str | None:
+        """What to do where a fifth or more was shared out by the stabiliser."""
+        if not share >= SHARED_OUT:
+            return None
+        other = "" if self.method.stabiliser == "absorbed" else ', or stabiliser="absorbed"'
+        return (
+            f"epsilon={self.method.epsilon:g} is large beside the amounts of this call: what it shared out evenly is "
+            f"{100 * share:.0f} % of the relevance; use epsilon={fitting:g}{other}"
+        )
 
     @property
     def gap(self) -> Tensor:
@@ -61,6 +114,7 @@ class Result(Plotted):
         if self.explained is not None:
             lines.append(f"  relevance  {_short(self.explained)}")
         lines += [f"  absorbed   {_short(amount)}  {name}" for name, amount in self.absorbed.items()]
+        lines += [f"  in doubt: {self.doubt}"] if self.doubt else []
         return "\n".join(lines)
 
     def _largest(self) -> float:
@@ -115,6 +169,18 @@ class Result(Plotted):
             f"sample {self._sample(n)}: score {score[n]:.4g}, relevance + absorbed {score[n] - gap[n]:.4g} "
             f"(gap {gap[n].abs():.3g} > {tolerance:g}); {where}"
         )
+
+
+def _contradiction(score: float, without_for: float, without_against: float, agreement: float) -> str | None:
+    """Whether the model contradicts the signs of one explanation, in words."""
+    if math.isnan(agreement):
+        return "the model gives no score without what is said to speak for or against it, so the signs could not be checked"
+    if agreement >= CONTRADICTED:
+        return None
+    return (
+        f"the model contradicts the signs: its score {score:.4g} becomes {without_for:.4g} without what is said to speak for "
+        f"it, and {without_against:.4g} without what is said to speak against it"
+    )
 
 
 def _summed(leaf: object) -> object:

@@ -25,7 +25,7 @@ LABELS = ["very negative", "negative", "neutral", "positive", "very positive"]
 
 def library(text: str, model: str = "sst-bilstm", **more: Any) -> dict[str, Any]:
     """What `whence explain --format json` prints for a text."""
-    return json.loads(rendered([[whence.explain(whence.load(model), text, **more)]], "json"))
+    return json.loads(rendered([[whence.explain(whence.load(model), text, check="model", **more)]], "json"))
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -224,7 +224,7 @@ def test_series_are_the_librarys(service: Running) -> None:
     values = [list(map(float, row)) for row in model.example_table().values][:60]
     blank = [{"start": 5, "end": 9}, {"start": 20, "end": 21, "features": [1]}]
     found = service.post("/api/series", {"values": values, "output": "3 days", "blank": blank}).json
-    alone = whence.explain_series(model, values, output="3 days", blank=[(5, 9), (20, 21, [1])])
+    alone = whence.explain_series(model, values, output="3 days", blank=[(5, 9), (20, 21, [1])], check="model")
     assert found == json.loads(json.dumps(alone.to_dict()))
     assert sum(map(sum, found["relevance"])) + sum(found["absorbed"].values()) == pytest.approx(found["score"], abs=1e-6)
 

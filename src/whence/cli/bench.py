@@ -17,6 +17,7 @@ CALL_COLUMNS = {
     "by step / model": "by_step_over_prediction",
     "gradient / model": "gradient_over_prediction",
     "relevance() / gradient": "relevance_over_gradient",
+    'check="model" / relevance': "asked_over_relevance",
     "5 classes / 1": "all_classes_over_one",
 }
 SOME_COLUMNS = {  # of some calls alone

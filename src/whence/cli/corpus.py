@@ -113,6 +113,10 @@ def explain(
         some = ", ".join(skipped[:3]) + (", …" if len(skipped) > 3 else "")
         note(f"{len(skipped):,} files were not read, as they are no files of a known suffix: {some}")
     print(f"{found['explained']:,} of {found['rows']:,} rows explained in {one_line(shown(out))}")
+    asked = found.get("model_check", {"in_doubt": 0})
+    if asked["in_doubt"]:
+        first = asked["first"]
+        note(f"in doubt: {asked['in_doubt']} of the first {asked['rows']} rows; row {first['row']}: {first['doubt']}")
     if found["rejected"]:
         print(f"{found['rejected']:,} rejected, with reasons in {REJECTS}:")
         for reason, count in list(found["reasons"].items())[:5]:

@@ -220,7 +220,7 @@ def _explained(
     labels = [each.label for each in piece]
     groups: list[Group] = [[] for _ in piece]
     for method in methods:
-        found = explain_column(pipeline, contents, target=target, method=method, labels=labels, sound=sound)
+        found = explain_column(pipeline, contents, target=target, method=method, labels=labels, sound=sound, check="model")
         for explanation in found.by_word() if by_word else found:
             place = explanation.row or 0
             if not (explanation.error and groups[place]):  # once is enough

@@ -102,6 +102,7 @@ def write_manifest(
         "rows": rows,
         "explained": explained,
         "rejected": rows - explained,
+        **({"model_check": known[0].asked} if known and known[0].asked else {}),
         "parts": [part.entry() for part in known],
     }
     storage.write(MANIFEST, (json.dumps(found, indent=1) + "\n").encode())

@@ -20,6 +20,7 @@ CHARACTERS = 2**22  # of all texts of a part, so that its memory is bounded what
 METADATA = b"whence"
 REJECTS_AT_ONCE = 10**5
 REASONS = 20
+ASKED = 64  # rows at the start of a corpus about which the model itself is asked
 
 
 class Part(NamedTuple):
@@ -72,6 +73,7 @@ class Explained(NamedTuple):
 
     table: Any
     rejected: Sequence[Rejected]
+    asked: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class Written:
     job: str  # the digest of the job that made it
     bytes: int = 0
     sha256: str = ""  # of the file
+    asked: Mapping[str, object] | None = None  # what the model itself says of the first rows, see `asked_about`
 
     def entry(self) -> dict[str, object]:
         """Its entry in the manifest."""
@@ -104,12 +107,19 @@ class Written:
 def write_part(storage: Storage, part: Part, found: Explained, job: str, facts: Mapping[str, object]) -> Written:
     """Write what became of all rows of a part as one file: the explained ones as its table, the others in its metadata."""
     rows = len(part.rows)
-    written = Written(part.number, part.first, rows, rows - len(found.rejected), part.digest(), job)
+    written = Written(part.number, part.first, rows, rows - len(found.rejected), part.digest(), job, asked=found.asked)
     own = {key: value for key, value in asdict(written).items() if key not in ("bytes", "sha256")}
     kept = json.dumps({**facts, "part": own, "rejected": found.rejected})
     content = parquet_bytes(found.table.replace_schema_metadata({METADATA: kept}))
     storage.write(part_name(part.number), content)
     return replace(written, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
+def asked_about(doubts: Mapping[int, Sequence[str | None]]) -> dict[str, object]:
+    """What the model says of some rows: how many it was asked about, in how many it contradicts the signs, and the first."""
+    found = {row: next(filter(None, own)) for row, own in sorted(doubts.items()) if any(own)}
+    first = [{"row": row, "doubt": doubt} for row, doubt in found.items()][:1]
+    return {"rows": len(doubts), "in_doubt": len(found), **({"first": first[0]} if first else {})}
 
 
 def parquet_bytes(table: Any) -> bytes:

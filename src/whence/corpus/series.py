@@ -1,14 +1,15 @@
 """Series of numbers explained in bulk: the rows of a part in, a table of their relevance out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from whence._series import SeriesExplanation, explain_series
 from whence.corpus.layout import series_schema
-from whence.corpus.parts import Explained, Part, Rejected
+from whence.corpus.parts import ASKED, Explained, Part, Rejected, asked_about
 from whence.data.arrow import arrow
 from whence.data.rows import Row
 from whence.errors import InputError, WhenceError
+from whence.methods.lrp import LRP
 from whence.methods.method import Method
 from whence.models.series import SeriesModel
 from whence.threads import one_thread
@@ -42,7 +43,17 @@ class SeriesTask:
                     found[n] = values, explain_series(self.model, values, output=self.output, method=self.method)
                 except WhenceError as error:
                     rejected.append(Rejected(part.first + n, row.id, str(error)))
-        return Explained(self._table(part, found), rejected)
+            asked = self._asked(found) if part.number == 0 and self.method.is_signed else None
+        return Explained(self._table(part, found), rejected, asked)
+
+    def _asked(self, found: dict[int, tuple[list[Any], SeriesExplanation]]) -> dict[str, object]:
+        """What the model itself says of the first rows."""
+        method = replace(self.method, strict=False) if isinstance(self.method, LRP) else self.method
+        doubts: dict[int, list[str | None]] = {}
+        for n in filter(ASKED.__gt__, found):
+            again = explain_series(self.model, found[n][0], output=self.output, method=method, check="model")
+            doubts[n] = [again.doubt]
+        return asked_about(doubts)
 
     def _values(self, row: Row) -> list[Any]:
         """The values of a row, step by step."""

@@ -1,7 +1,7 @@
 """Texts explained in bulk: the rows of a part in, a table of their relevance out, and the reasons of those left out."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from whence._batches import TOKENS, Cut, cut
 from whence._explain import One, answered, attempted, reason, text_of
 from whence.corpus.layout import text_schema
-from whence.corpus.parts import Explained, Part, Rejected
+from whence.corpus.parts import ASKED, Explained, Part, Rejected, asked_about
 from whence.data.arrow import arrow
 from whence.data.rows import Row
 from whence.errors import InputError
 from whence.methods.forward import Forward
+from whence.methods.lrp import LRP
 from whence.methods.method import Method
 from whence.methods.target import Contrast
 from whence.models.pipeline import Pipeline
@@ -71,9 +72,26 @@ class TextTask:
                     rejected.setdefault(place[0], reason(found))
                 else:
                     lines[place] = found
+            asked = self._asked(cuts) if part.number == 0 and self.method.is_signed else None
         kept = {place: lines[place] for place in sorted(lines) if place[0] not in rejected}
         table = self._table(part, cuts, kept)
-        return Explained(table, [Rejected(part.first + n, part.rows[n].id, rejected[n]) for n in sorted(rejected)])
+        return Explained(table, [Rejected(part.first + n, part.rows[n].id, rejected[n]) for n in sorted(rejected)], asked)
+
+    def _asked(self, cuts: Mapping[Place, Cut]) -> dict[str, object]:
+        """What the model itself says of the first rows."""
+        method = replace(self.method, strict=False) if isinstance(self.method, LRP) else self.method
+
+        def work(places: list[Place], forward: Forward) -> list[list[str | None]]:
+            own = [cuts[place] for place in places]
+            result, _ = answered(self.pipeline, forward, self.target, method, cuts=own, check="model")
+            doubts = result.doubts()
+            return [doubts[n :: len(places)] for n in range(len(places))]
+
+        doubts: dict[int, list[str | None]] = {}
+        for (n, _), found in attempted(self.pipeline, {place: cuts[place] for place in cuts if place[0] < ASKED}, work):
+            if not isinstance(found, Exception):
+                doubts.setdefault(n, []).extend(found)
+        return asked_about(doubts)
 
     def _texts(self, row: Row) -> list[str | tuple[str, ...]]:
         """The text of a row, or its sentences; raises if it has none."""

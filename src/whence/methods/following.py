@@ -33,6 +33,8 @@ from whence.methods.target import (
     select,
 )
 
+Move = Callable[[int, Tensor], Tensor]  # from an explained tensor and its number to what the model gets in its place
+
 
 class Ran(NamedTuple):
     """A run of the model: what it returned (or what a callable target made of it), and what the layer `at` gave."""
@@ -71,10 +73,8 @@ class Following:
         given = cast(tuple[object, ...], self.target) if isinstance(self.target, tuple) else (self.target,)
         return any(isinstance(each, str) and each == "all" for each in given)
 
-    def ran(
-        self, *, move: Callable[[Tensor], Tensor] | None = None, former: Sequence[Tensor] | None = None, **settings: Any
-    ) -> Ran:
-        """Run the model once more; `move` changes what is explained, `former` what no seen call made."""
+    def ran(self, *, move: Move | None = None, former: Sequence[Tensor] | None = None, **settings: Any) -> Ran:
+        """Run the model once more; `move` changes an explained tensor, by its number, `former` what no seen call made."""
         if self._is_first and move is None:
             self._is_first = False
             return self._ran(None, settings, None)
@@ -82,7 +82,7 @@ class Following:
         with repeated(self.before):
             return self._ran(move, settings, former)
 
-    def _ran(self, move: Callable[[Tensor], Tensor] | None, settings: dict[str, Any], former: Sequence[Tensor] | None) -> Ran:
+    def _ran(self, move: Move | None, settings: dict[str, Any], former: Sequence[Tensor] | None) -> Ran:
         forward, layers = self.forward, Layers(self.forward.parts, kept=self.at)
         tensors = forward.inputs.copies()
         run = ModelRun(tensors, forward.parts, layers, TABLE, self.rules, self.samples, **settings)
@@ -92,7 +92,7 @@ class Following:
 
         def start(number: int, tensor: Tensor) -> Tensor:
             if move is not None:
-                return run.start(number, move(tensor))
+                return run.start(number, move(number, tensor))
             if run.ids is not None:  # other inputs were looked at before
                 require_finite([tensor])
             return run.start(number, tensor)
@@ -132,7 +132,7 @@ class Following:
         `accept` raises if relevance cannot pass from where it starts. `ran` is the first run, if there was one already.
         """
         ran = ran or self.ran(**settings)
-        scores, mark = self._scores(ran)
+        scores, mark = self.scores(ran)
         tried: list[Samples] = [self.samples]
         leaves = [cast(Tensor, leaf).detach() for leaf in ran.run.leaves]
         picks = None if callable(self.target) else self.target
@@ -150,12 +150,12 @@ class Following:
                 tried.append(samples)
                 self.samples = samples
                 again = self.ran(**settings)
-                found = self._along(again, *self._scores(again), axis, picks, accept)
+                found = self._along(again, *self.scores(again), axis, picks, accept)
                 if isinstance(found, Picked):
                     return found
         raise mixed_samples(scores, axes, leaves)
 
-    def _scores(self, ran: Ran) -> tuple[Tensor, Mark]:
+    def scores(self, ran: Ran) -> tuple[Tensor, Mark]:
         """The scores that the model returned; raises if they do not depend on the inputs."""
         leaves = [leaf for leaf in ran.run.leaves if leaf is not None]
         scores = require_scores(ran.output, self.target, inputs=leaves)

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from whence.errors import InputError, NoRuleError, TargetError
+from whence.methods.asking import answered
 from whence.methods.following import input_axis
 from whence.methods.forward import Forward, require_finite
 from whence.methods.method import Method, Question
 from whence.methods.predicting import predicting
 from whence.methods.target import Contrast, Index, Target, is_mixed
-from whence.result import Result
+from whence.result import ModelAnswer, Result
 from whence.trees import floats_of, mapped
 
 
@@ -51,7 +52,7 @@ def relevance_by_length(forward: Forward, question: Question, method: Method, le
             kwargs={name: _cut_argument(each, name, rows, size, padding) for name, each in forward.kwargs.items()},
         )
         try:
-            part = method.answer(cut, question._replace(target=_cut_target(question.target, rows, padding), by_step=False))
+            part = answered(cut, question._replace(target=_cut_target(question.target, rows, padding), by_step=False), method)
         except TargetError as error:
             raise TargetError(f"sample {int(rows[0])}, of length {size}: {error}") from None
         if part.score.shape[-1:] != (len(rows),):
@@ -208,7 +209,26 @@ def _joined(parts: Sequence[tuple[Tensor, Result]], forward: Forward, target: Ta
         gaps=_gathered_by_name(parts, [part.gaps for _, part in parts]),
         errors=_assembled(sampled, first.score.dim() - 1, forward, padding) if sampled else None,
         allowed=_gathered_by_name(parts, [part.allowed for _, part in parts]),
+        answer=_answers(parts),
+        shared_out=_where_known(parts, [part.shared_out for _, part in parts]),
+        fitting_epsilon=_where_known(parts, [part.fitting_epsilon for _, part in parts]),
     )
+
+
+def _where_known(parts: Sequence[tuple[Tensor, Result]], amounts: Sequence[Tensor | None]) -> Tensor | None:
+    """Amounts of every length as one, NaN where a length has none; None if none has any."""
+    if all(each is None for each in amounts):
+        return None
+    filled = [
+        torch.full_like(part.score, torch.nan) if each is None else each for (_, part), each in zip(parts, amounts, strict=True)
+    ]
+    return _gathered(parts, filled)
+
+
+def _answers(parts: Sequence[tuple[Tensor, Result]]) -> ModelAnswer | None:
+    """What the model says of all samples, if it was asked."""
+    given = [part.answer for _, part in parts if part.answer is not None]
+    return ModelAnswer(*(_gathered(parts, own) for own in zip(*given, strict=True))) if given else None
 
 
 def _assembled(parts: Sequence[tuple[Tensor, object]], lead: int, forward: Forward, padding: Padding) -> object:
@@ -242,6 +262,9 @@ def _with_steps(part: Result, steps: int) -> Result:
         gaps={name: filled(amount) for name, amount in part.gaps.items()},
         errors=None if part.errors is None else mapped(filled, part.errors),
         allowed={name: filled(amount) for name, amount in part.allowed.items()},
+        answer=None if part.answer is None else ModelAnswer(*map(filled, part.answer)),
+        shared_out=None if part.shared_out is None else filled(part.shared_out),
+        fitting_epsilon=None if part.fitting_epsilon is None else filled(part.fitting_epsilon),
     )
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import reduce
 from typing import cast
@@ -27,8 +27,13 @@ from whence.methods.method import Method, Question
 from whence.methods.predicting import predicting
 from whence.methods.probe import require_whole
 from whence.methods.target import Selection
+from whence.methods.witness import answer_of, explained_scores, followed
 from whence.result import Result
 from whence.trees import leaves_of, mapped
+
+# times ε: below this Σ|R| of a sample, it is counted how much of it ε shared out; the second with check="model"
+COUNTED, COUNTED_IF_ASKED = 30, 300
+FITTING = 3e-4  # of Σ|R|: a stabiliser that does little to amounts of this size
 
 
 def require_layer(model: nn.Module, name: str) -> None:
@@ -42,18 +47,20 @@ def require_layer(model: nn.Module, name: str) -> None:
         raise InputError(f"there is no layer {name!r} in the model; {others}")
 
 
-def _balance(left: Tensor, scores: Tensor, absorbed: Mapping[str, Tensor]) -> tuple[list[tuple[str, Tensor]], float]:
-    """The absorbed amounts that are not all 0, and the largest gap: |left − Σ absorbed| / max(1, |score|).
+def _balance(
+    left: Tensor, scores: Tensor, absorbed: Mapping[str, Tensor], sizes: Tensor
+) -> tuple[list[tuple[str, Tensor]], float, Tensor]:
+    """The absorbed amounts that are not all 0, and the largest gap: |left − Σ absorbed| / max(1, |score|); `sizes` on the CPU.
 
     All numbers that decide come in one synchronisation with a GPU. A relevance that is not finite makes the gap so.
     """
-    found = torch.stack([*absorbed.values(), left, scores]).detach().cpu()
-    *amounts, rest, size = found.unbind()
+    found = torch.stack([*absorbed.values(), left, scores, sizes]).detach().cpu()
+    *amounts, rest, size, told = found.unbind()
     for amount in amounts:
         rest.sub_(amount)
     rest.div_(size.abs_().clamp_(min=1))
-    *largest, margin, _ = cast(list[float], torch.linalg.vector_norm(found, math.inf, dim=(1, 2)).tolist())
-    return [each for each, most in zip(absorbed.items(), largest, strict=True) if most != 0], margin
+    *largest, margin, _, _ = cast(list[float], torch.linalg.vector_norm(found, math.inf, dim=(1, 2)).tolist())
+    return [each for each, most in zip(absorbed.items(), largest, strict=True) if most != 0], margin, told
 
 
 def _is_close(margin: float | None, dtype: torch.dtype) -> bool:
@@ -64,6 +71,12 @@ def _is_close(margin: float | None, dtype: torch.dtype) -> bool:
 def _totals(run: ModelRun, amounts: Tensor, owner: Owner) -> Tensor:
     """Sum amounts (K, *shape) over each sample: (K, B)."""
     return rows_of([run.samples.totals(own, owner, tuple(own.shape), "") for own in amounts])
+
+
+def _summed(run: ModelRun, relevance: Sequence[Tensor]) -> Tensor:
+    """Sum amounts of the inputs over each sample: (K, B)."""
+    pairs = zip(relevance, run.starts, strict=True)
+    return reduce(torch.add, [_totals(run, r, node.owner) for r, node in pairs if node is not None])
 
 
 def _require_output(at: str, middle: Sequence[object]) -> None:
@@ -93,6 +106,10 @@ class LRP(Method):
     """Layer-wise relevance propagation with the paper's rule for gates.
 
     The paper's own LRP is `LRP()`, its LRP_cons `LRP(delta=1.0)`, the authors' released code `LRP(stabiliser="absorbed")`.
+    ε is an amount in the unit of the score: if it is large beside the amounts of a call, much is shared out evenly, whatever
+    the weights. `result.shared_out` counts it for samples with Σ|R| < 30 ε (300 ε with `check="model"`): the relevance goes
+    back once more without shares, and what they brought is the difference. `result.doubt` tells it from a fifth on.
+
     `head` is the rule of the dense layers between the recurrent part of the model and the score: `LRP(head="gamma")` favours
     contributions of the sign of the neuron by `gamma`, `LRP(head="alpha-beta")` weighs both signs by `alpha` and 1 − `alpha`.
     """
@@ -190,12 +207,11 @@ class LRP(Method):
         if question.at is not None:
             _require_output(question.at, middle)
         run.direction, run.memory = question.direction, {} if question.memory else None
-        scores = reduce(torch.add, [_totals(run, origin.amounts(), origin.mark.owner) for origin in start.origins])
+        scores = explained_scores(run, start)
         choices = choices_of(path_of(run.calls, start.nodes), start.ends) if run.notable or start.ends else ()
         relevance, absorbed = way_back(run, start)
-        explained = reduce(
-            torch.add, [_totals(run, r, node.owner) for r, node in zip(relevance, run.starts, strict=True) if node is not None]
-        )
+        explained = _summed(run, relevance)
+        sizes = _summed(run, [r.abs() for r in relevance]) if self._shares_epsilon(question) else scores
         if question.at is not None and run.stop_at_layer:  # what bypassed the layer
             absorbed = {**absorbed, "inputs": explained} if bool(explained.any()) else absorbed
             watched = [leaf for leaf in leaves_of(middle) if isinstance(leaf, Watch)]
@@ -205,7 +221,7 @@ class LRP(Method):
                     for k in range(len(scores))
                 ]
             )
-        kept, margin = _balance(scores - explained, scores, absorbed)
+        kept, margin, told = _balance(scores - explained, scores, absorbed, sizes)
         gaps: dict[str, Tensor] = {}
         if not _is_close(margin, scores.dtype):
             self._require_finite(relevance, absorbed)
@@ -214,7 +230,7 @@ class LRP(Method):
         if question.check and isinstance(output, Tensor):
             require_whole(found, picked.ran, selection.mask)
         whole = forward.inputs.wrapped([selection.led(r) for r in relevance], len(selection.lead))
-        return Result(
+        result = Result(
             relevance=whole if question.at is None else _middle(middle, selection),
             score=selection.shaped(scores),
             target=selection.target,
@@ -227,6 +243,29 @@ class LRP(Method):
             choices=choices,
             margin=margin,
         )
+        is_small = told < (COUNTED_IF_ASKED if question.asks_model else COUNTED) * self.epsilon
+        if self._shares_epsilon(question) and bool(is_small.any()):
+            without = self._without_shares(found, head, is_safe=is_safe)
+            shared = _summed(run, [(r - own).abs() for r, own in zip(relevance, without, strict=True)]) / sizes
+            counted = torch.where(is_small.to(shared.device), shared, torch.nan)
+            fitting = (FITTING * sizes).log10().floor().clamp(max=math.log10(self.epsilon) - 1)
+            result = replace(result, shared_out=selection.shaped(counted), fitting_epsilon=selection.shaped(10**fitting))
+        if not question.asks_model:
+            return result
+        return replace(result, answer=answer_of(followed(found, picked, is_safe=is_safe), result, question.words))
+
+    def _shares_epsilon(self, question: Question) -> bool:
+        """Whether a part of the stabiliser is shared out to the inputs."""
+        return self.rules.returned * self.epsilon != 0 and question.at is None and question.direction is None
+
+    def _without_shares(self, found: Following, head: Sequence[int], *, is_safe: bool) -> Sequence[Tensor]:
+        """The relevance of the inputs that follows the weights alone; what shares of ε bring is the rest, as all is linear."""
+        found.rules = self.rules._replace(stabiliser="none")
+        try:
+            run, start = (picked := found.picked(self._require_rules, is_safe=is_safe, head=head)).ran.run, picked.start
+            return way_back(run, start).relevance
+        finally:
+            found.rules = self.rules
 
     def _gaps(self, found: Following, targets: int, head: Sequence[int], *, is_safe: bool) -> dict[str, Tensor]:
         """Where relevance was lost: the same run again, with an account of what every layer gets and gives."""

@@ -3,6 +3,8 @@
 from dataclasses import fields, is_dataclass
 from typing import ClassVar, NamedTuple
 
+from torch import Tensor
+
 from whence.errors import InputError
 from whence.methods.forward import Forward
 from whence.methods.target import Target
@@ -15,7 +17,8 @@ class Question(NamedTuple):
     `direction`: only what came through that direction (0 forward, 1 backward) of the first bidirectional layer. `at`: the
     relevance of that layer's output. `memory`: also the relevance that the states of recurrent layers carry. `by_step`:
     relevance summed over the last axis of the inputs. `check`: refuse an answer that does not add up, or that cannot be
-    compared with the model.
+    compared with the model. `asks_model`: also what the model itself says of the signs; of text, `words` (B, T) numbers the
+    word of every token, with −1 for those of none.
     """
 
     target: Target = None
@@ -24,6 +27,8 @@ class Question(NamedTuple):
     memory: bool = False
     by_step: bool = False
     check: bool = True
+    asks_model: bool = False
+    words: Tensor | None = None
 
 
 class Method:

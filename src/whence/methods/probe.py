@@ -81,13 +81,13 @@ def require_whole(following: "Following", ran: "Ran", mask: Tensor | None = None
 def _is_whole(following: "Following", run: "ModelRun", mask: Tensor | None, by: float) -> bool:
     """Whether tensors that no seen call made are the same for inputs moved by so much, or make no difference there."""
     try:
-        found = following.ran(move=lambda tensor: moved(tensor, by), is_safe=run.is_safe)
+        found = following.ran(move=lambda _, tensor: moved(tensor, by), is_safe=run.is_safe)
         strange = found.run.foreign
         if len(strange) == len(run.foreign) and all(map(is_same, run.foreign, strange)):
             return True
         if len(strange) != len(run.foreign) or found.run.is_broken:
             return False
-        again = following.ran(move=lambda tensor: moved(tensor, by), former=run.foreign, is_safe=run.is_safe)
+        again = following.ran(move=lambda _, tensor: moved(tensor, by), former=run.foreign, is_safe=run.is_safe)
     except Exception:  # such inputs are not valid ones, as where numbers are read as token ids
         return False
     one, other = found.output, again.output

@@ -90,6 +90,7 @@ def _of_explanations(given: Sequence[SeriesExplanation], asked: Asked) -> Series
         amounts=tuple(told(each, unit).replace("-", "−") for each in given),
         absorbed=np.array([sum(each.absorbed.values()) for each in given]) if all(each.absorbed for each in given) else None,
         method=_label(str(first.method.get("name"))),
+        doubts=tuple(each.doubt for each in given),
         steps=step_names(asked.steps, relevance.shape[1]),
         step=asked.step,
         unit="" if any(each.before for each in given) else unit,  # relevance is not in the unit of what such a function gives
@@ -140,6 +141,9 @@ def _of_result(result: Result, asked: Asked) -> Series:
         amounts=tuple(f"{score:.4g}{f' {asked.unit}' if asked.unit else ''}".replace("-", "−") for score in scores),
         absorbed=None if result.explained is None else absorbed,
         method=str(getattr(result.method, "label", type(result.method).__name__)),
+        doubts=tuple(np.array(result.doubts(), dtype=object).reshape(result.score.shape)[..., sample].reshape(-1))
+        if samples is not None
+        else tuple(result.doubts()),
         sample="" if samples in (None, 1) else f"sample {sample} of {samples}",
         steps=step_names(asked.steps, longest),
         output_steps=places,

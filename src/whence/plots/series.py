@@ -58,6 +58,7 @@ class Series:
     step: str = "step"  # what a step is called
     left_out: int = 0  # steps before the first that is drawn
     unit: str = ""
+    doubts: tuple[str | None, ...] = ()  # (K,), why they should not be believed, if that is known
     is_signed: bool = True
 
     def only(self, numbers: Sequence[int]) -> "Series":
@@ -69,6 +70,7 @@ class Series:
             outputs=tuple(self.outputs[n] for n in kept),
             scores=self.scores[kept],
             amounts=tuple(self.amounts[n] for n in kept),
+            doubts=tuple(self.doubts[n] for n in kept) if self.doubts else (),
             absorbed=None if self.absorbed is None else self.absorbed[kept],
             output_steps=tuple(self.output_steps[n] for n in kept) if self.output_steps else (),
             ends=tuple(self.ends[n] for n in kept) if self.ends else (),

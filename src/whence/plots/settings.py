@@ -1,6 +1,7 @@
 """`Settings`: how a figure is drawn, and which of several outputs and inputs."""
 
 from dataclasses import dataclass, replace
+from textwrap import fill
 
 import numpy as np
 
@@ -78,9 +79,12 @@ class Settings:
         return replace(found[0], name="", relevance=joined, features=names, values=None, is_named=True)
 
     def title_of(self, series: Series) -> str:
-        """The caller's title, or what is explained and by which method."""
-        if self.title is not None:
-            return self.title
+        """The caller's title, or what is explained and by which method; below it why that is in doubt."""
+        doubts = list(dict.fromkeys(filter(None, series.doubts)))
+        below = "\n" + fill(f"in doubt: {doubts[0]}", 80) if doubts else ""
+        return (self._heading(series) if self.title is None else self.title) + below
+
+    def _heading(self, series: Series) -> str:
         if len(series.outputs) == 1:
             what = f"{short(series.outputs[0], 40)}: {series.amounts[0]}"
         else:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from textwrap import fill, wrap
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from whence.render.colour import Shade, hexadecimal, one_line, shades
 from whence.render.labels import method_label, unsigned_note
 
 SIZE, LINE, GAP, MARGIN, WIDTH = 11.0, 21.0, 5.0, 12.0, 620.0  # points
+NOTE = 5.0  # points of a letter of a note
 TEXTS = 20  # that are drawn as coloured words
 _MEASURE = TextToPath()
 
@@ -44,6 +46,9 @@ def words(explanations: Sequence[Explanation], asked: Settings) -> Figure:
         placed.append(Word(heading, 0.0, y, None))
         found, y = _placed(explanation, width, y + LINE)
         placed += found
+        for line in wrap(f"in doubt: {explanation.doubt}", max(20, int(width / NOTE))) if explanation.doubt else []:
+            y += LINE
+            placed.append(Word(line, 0.0, y, None))
         y += LINE * (1.6 if n < len(shown) - 1 else 1.4)
     more = len(explanations) - len(shown)
     if more:
@@ -131,6 +136,8 @@ def bars(explanations: Sequence[Explanation], asked: Settings) -> Figure:
     strength = np.abs(np.array(explanation.relevance))
     chosen = sorted(int(n) for n in np.argsort(-strength, kind="stable")[: max(asked.most, 40)])
     title = _heading(explanation) if asked.title is None else asked.title
+    if explanation.doubt:
+        title += "\n" + fill(f"in doubt: {explanation.doubt}", 80)
     left = len(explanation.tokens) - len(chosen)
     if left:
         title += f"\nthe {len(chosen)} words with the most relevance; {left} others are left out"

@@ -60,7 +60,8 @@ def fragment(explanation: Explanation) -> str:
     if explanation.absorbed:
         words, rest = sum(explanation.relevance), sum(explanation.absorbed.values())
         sums = f'<div class="head">relevance {words:+.3f} + absorbed {rest:+.3f} = score {explanation.score:+.3f}</div>'
-    return f'<div class="head">{head}</div><div class="text" dir="auto">{_heatmap(explanation)}</div>{sums}'
+    doubt = f'<div class="error">in doubt: {_safe(explanation.doubt)}</div>' if explanation.doubt else ""
+    return f'<div class="head">{head}</div><div class="text" dir="auto">{_heatmap(explanation)}</div>{sums}{doubt}'
 
 
 def _chosen(explanations: Sequence[Explanation]) -> str:

@@ -169,6 +169,8 @@ def _notes(inspection: Inspection) -> Sequence[RenderableType]:
     if inspection.choices:
         found.append(Text("\nChoices (whence.gate(tensor) marks a gate, LRP(strict=True) refuses instead):", style="bold"))
         found += [Padding(Text(one_line(str(choice)), style="cyan"), (0, 0, 0, 2)) for choice in inspection.choices]
+    if inspection.doubt:
+        found.append(Text(f"\nIn doubt, for what it predicts here: {one_line(inspection.doubt)}", style="yellow"))
     if inspection.refused:
         found.append(Text("\nRefused:", style="bold"))
         found += [Padding(Text(one_line(sentence(row)), style="red"), (0, 0, 0, 2)) for row in inspection.refused]
@@ -221,7 +223,8 @@ def _content(inspection: Inspection) -> str:
     choices = [_safe(str(choice)) for choice in inspection.choices]
     about = "Choices (<code>whence.gate(tensor)</code> marks a gate, <code>LRP(strict=True)</code> refuses instead)"
     refused = [_safe(sentence(row)) for row in inspection.refused]
-    return head + drawing(inspection) + _list("Refused", refused) + _list(about, choices) + _table(inspection)
+    doubt = f"<div>In doubt, for what it predicts here: {_safe(inspection.doubt)}</div>" if inspection.doubt else ""
+    return head + doubt + drawing(inspection) + _list("Refused", refused) + _list(about, choices) + _table(inspection)
 
 
 def _list(title: str, items: Sequence[str]) -> str:

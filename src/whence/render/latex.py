@@ -76,6 +76,8 @@ def _paragraph(explanation: Explanation) -> str:
         word = f"\\underline{{{word}}}" if explanation.unknown[number] else word
         word = f"\\struck{{{word}}}" if number in explanation.deleted else word
         parts.append(f"\\token{{{colour}}}{{{strong[number].letters}}}{{{word}}}")
+    if explanation.doubt:
+        parts.append(f"\\par\n{{\\small in doubt: {escaped(one_line(explanation.doubt))}}}")
     return "".join(parts)
 
 

@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Sequence
+from textwrap import wrap
 from xml.sax.saxutils import escape, quoteattr
 
 from whence.errors import InputError
@@ -10,6 +11,7 @@ from whence.render.colour import MUTED, PAPER, Shade, hexadecimal, shades, visib
 from whence.render.labels import method_label
 
 SIZE, ADVANCE, LINE, COLUMNS = 16, 9.7, 28, 80  # of a monospaced font, in pixels; the last is the columns per line
+NOTE = 105  # columns of a line in small letters
 
 
 def picture(groups: Sequence[Sequence[Explanation]]) -> str:
@@ -40,6 +42,10 @@ def svg(explanation: Explanation) -> str:
             elif part.strip():
                 boxes.append(_text(part, row, column, "black"))
             column += width
+    notes = wrap(f"in doubt: {explanation.doubt}", NOTE) if explanation.doubt else []
+    for note in notes:
+        row += 1
+        boxes.append(f'<text x="12" y="{(row + 2) * LINE}" font-size="12" fill="{MUTED}">{escape(_legal(note))}</text>')
     width, height = COLUMNS * ADVANCE + 24, (row + 2) * LINE + 12
     label = f"{method_label(explanation)} for {explanation.question}, score {explanation.score:+.3f}"
     return (

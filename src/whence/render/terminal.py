@@ -78,6 +78,8 @@ def print_on(console: Console, explanations: Sequence[Explanation]) -> None:
         console.print()
     console.print(scores(first, width=console.width))
     console.print(legend(explanations, palette).append(_sums(explanations)))
+    for doubt in dict.fromkeys(each.doubt for each in explanations if each.doubt):
+        console.print(Text(f"in doubt: {one_line(doubt)}", style="yellow"))
     for choice in dict.fromkeys(choice for explanation in explanations for choice in explanation.choices):
         console.print(Text(f"chosen: {one_line(choice)}", style="dim"))
 

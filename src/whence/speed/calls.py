@@ -123,6 +123,7 @@ def measure_call(call: Call, *, device: str, repeats: int) -> dict[str, Value]:
         "prediction": predict,
         "gradient": lambda: _gradient(model, x),
         "relevance": lambda: relevance(model, x, target=0, method=call.method),
+        "asked": lambda: relevance(model, x, target=0, method=call.method, check="model"),
         "by_step": lambda: relevance(model, x, target=0, method=call.method, by_step=True),
         "all_by_step": lambda: relevance(model, x, target="all", method=call.method, by_step=True),
     }
@@ -145,6 +146,7 @@ def _ratios(call: Call, runs: Mapping[str, Callable[[], object]], device: str, r
     found: dict[str, Value] = {"name": call.name, "device": device}
     found |= ratio("relevance_over_prediction", times, "relevance", "prediction")
     found |= ratio("by_step_over_prediction", times, "by_step", "prediction")
+    found |= ratio("asked_over_relevance", times, "asked", "relevance")
     found |= ratio("gradient_over_prediction", times, "gradient", "prediction")
     found |= ratio("relevance_over_gradient", times, "relevance", "gradient")
     if "first" in runs:

@@ -170,7 +170,7 @@ def explained(jobs: Sequence[Job]) -> list[bytes]:
         with _while_wanted(jobs):
             found += explain_all(
                 pipeline, texts[each], target=targets[0] if is_same else targets[each], method=key.method,
-                encoders=key.encoders, deleted=deleted[each],
+                encoders=key.encoders, deleted=deleted[each], check="model",
             )  # fmt: skip
     per_text = len(found) // len(texts)
     answers: list[bytes] = []
@@ -230,9 +230,9 @@ def _series(offered: Offered, name: str, method: Method, asked: SeriesRequest) -
     if names and (output not in names if isinstance(output, str) else output >= len(names)):
         raise Refusal(422, f"there is no such output; {name} gives {', '.join(names)}, numbered from 0")
     blank = [(each.start, each.end, each.features) for each in asked.blank]
-    return encoded(
-        explain_series(model, asked.values, output=output, method=method, blank=blank, features=asked.features or ()).to_dict()
-    )
+    features = asked.features or ()
+    found = explain_series(model, asked.values, output=output, method=method, blank=blank, features=features, check="model")
+    return encoded(found.to_dict())
 
 
 def curve(jobs: Sequence[Job]) -> list[bytes]:

@@ -29,6 +29,7 @@ class ExplanationAnswer(BaseModel):
     absorbed: dict[str, float]
     model: str
     choices: list[str] | None = None
+    doubt: str | None = None  # why the signs or amounts should not be believed
     encoders: list[list[float]] | None = None
     errors: list[float] | None = None  # the standard errors of relevance that was sampled
 
@@ -75,6 +76,7 @@ class SeriesAnswer(BaseModel):
     method: dict[str, float | str | bool]
     reference: list[float]
     choices: list[str] | None = None
+    doubt: str | None = None  # why the signs or amounts should not be believed
 
 
 class ModelAnswer(BaseModel):

@@ -101,13 +101,14 @@ export function fillLegend(place, { largest, isSigned, isCrowded, isBoosted, ste
 const withArticle = (noun) => `${/^([aeiou]|hour)/i.test(noun) ? "an" : "a"} ${noun}`;
 
 /** What colours, blanks and zeros mean, with this model's own numbers. */
-export function notes({ features, reference, step, output, isSigned, choices = [] }) {
+export function notes({ features, reference, step, output, isSigned, choices = [], doubt }) {
   const means = features.map((name, n) => `${name} = ${short(reference[n])}`).join(", ");
   const read = hasReference(reference) ? `an ordinary ${step}` : "zeros";
   const sign = isSigned
     ? `Red pushed the prediction “${output}” up, blue pushed it down; no colour did neither.`
     : `The deeper the colour, the more the prediction of “${output}” hangs on the value. The method does not tell up from down.`;
   return [
+    ...(doubt ? [`In doubt: ${doubt}.`] : []),
     sign,
     `A blanked value becomes the feature's reference: ${means}. The network then reads ${read}, not a gap, and weighs all others anew.`,
     "A value at its reference is 0 for the network, and a 0 gets no relevance: relevance is about how far values are from their references. What the network predicts without any input is in the lines below the features.",

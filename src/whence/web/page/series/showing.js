@@ -37,7 +37,7 @@ export function showAnswer(tab) {
   if (addsUp) view.ledger.dataset.sum = String(sum);
   else delete view.ledger.dataset.sum;
   view.notes.replaceChildren(
-    ...notes({ features: tab.data.features, reference: answer.reference, step, output, isSigned, choices: answer.choices }).map(
+    ...notes({ features: tab.data.features, reference: answer.reference, step, output, isSigned, choices: answer.choices, doubt: answer.doubt }).map(
       (text) => html("li", { text }),
     ),
   );

@@ -100,6 +100,8 @@ export class Picture {
     byId("verdict").replaceChildren(gives(main), ...said(main, { predicted: main.predicted }), ".");
     const then = before ? "before" : `with every ${this.#unit(asked.model)}`;
     byId("earlier").replaceChildren(...(earlier ? [element("span", { class: "tick" }), `${then}: `, ...said(earlier)] : []));
+    byId("doubt").hidden = !main.doubt;
+    byId("doubt").textContent = main.doubt ? `In doubt: ${main.doubt}.` : "";
     byId("legend").replaceChildren(...legend(main, { unsigned, label: this.#method(asked.method)?.label ?? asked.method }));
   }
 
@@ -138,7 +140,7 @@ export class Picture {
     this.map?.remove();
     this.map = null;
     this.drawn = null;
-    for (const id of ["before", "other", "classes", "second-body", "scores", "ledger", "position-body", "legend", "earlier"]) byId(id).replaceChildren();
+    for (const id of ["before", "other", "classes", "second-body", "scores", "ledger", "position-body", "legend", "doubt", "earlier"]) byId(id).replaceChildren();
     byId("scores").names = undefined;
     delete byId("ledger").dataset.sum;
     this.card.card.hidden = true;
