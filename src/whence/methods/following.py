@@ -11,14 +11,16 @@ from torch import Tensor
 
 from whence.engine.layers import Layers
 from whence.engine.marks import Mark, ModelCall, Node, Owner
+from whence.engine.refusal import BY_OTHER_INPUTS
 from whence.engine.run import ModelRun
 from whence.engine.samples import Samples, owners_by_derivative
 from whence.engine.starts import Start, path_of, reaches, start_of
 from whence.engine.table import TABLE
 from whence.equations import Rules
-from whence.errors import NoRuleError, TargetError, WhenceError
+from whence.errors import InputError, NoRuleError, TargetError, WhenceError
 from whence.methods.forward import Forward, require_finite
 from whence.methods.gradient import DifferentiableRecurrence
+from whence.methods.mixing import mixed_samples
 from whence.methods.probe import Randomness, repeated, require_whole
 from whence.methods.state import State
 from whence.methods.target import (
@@ -28,7 +30,6 @@ from whence.methods.target import (
     batch_axes,
     is_against_rest,
     likeliest_first,
-    mixed_samples,
     require_scores,
     select,
 )
@@ -111,8 +112,7 @@ class Following:
                 if "must be Number, not Tensor" not in rest:
                     raise
                 raise NoRuleError(
-                    f"no rule for torch.{name} with a number that depends on the inputs; use a method that needs no rules, "
-                    "such as method=whence.GradientXInput()"
+                    f"no rule for torch.{name} with a number that depends on the inputs; {BY_OTHER_INPUTS}"
                 ) from None
             found = self.target(output) if callable(self.target) else output
         if run.error is not None:  # the model caught it, and went another way
@@ -153,7 +153,7 @@ class Following:
                 found = self._along(again, *self._scores(again), axis, picks, accept)
                 if isinstance(found, Picked):
                     return found
-        raise mixed_samples(scores, axes, leaves)
+        raise mixed_samples(scores, axes, leaves, self.forward, self.target)
 
     def _scores(self, ran: Ran) -> tuple[Tensor, Mark]:
         """The scores that the model returned; raises if they do not depend on the inputs."""
@@ -285,16 +285,16 @@ def _by_derivative(forward: Forward, ran: Ran, count: int, known: Sequence[Tenso
             mode.leaves.append(tensor.requires_grad_())
             return tensor.clone()
 
-    output, tensors, _ = forward.run(leaf, mode)
-    expected = ran.output
-    if not isinstance(output, Tensor) or not isinstance(expected, Tensor) or output.shape != expected.shape:
+    try:
+        output, tensors, _ = forward.run(leaf, mode)
+        expected = ran.output
+        if not isinstance(output, Tensor) or not isinstance(expected, Tensor) or output.shape != expected.shape:
+            return None
+        axes = [axis for axis, size in enumerate(output.shape) if size == count]
+        found = (owners_by_derivative(output, tensors, axis, known) for axis in axes if output.requires_grad)
+        return next((each for each in found if each is not None), None)
+    except (RuntimeError, InputError):  # PyTorch's graph does not hold all that models do, such as some writes in place
         return None
-    axes = [axis for axis, size in enumerate(output.shape) if size == count]
-    for axis in axes if output.requires_grad else ():
-        found = owners_by_derivative(output, tensors, axis, known)
-        if found is not None:
-            return found
-    return None
 
 
 def input_axis(forward: Forward, samples: int, state: State) -> int | None:
