@@ -20,7 +20,7 @@ from whence.engine.marks import Args, Function, Kwargs
 from whence.engine.table import TABLE
 from whence.errors import InputError, WhenceError
 from whence.methods.inputs import Inputs
-from whence.methods.predicting import predicting
+from whence.methods.predicting import alone, predicting
 from whence.trees import mapped
 
 
@@ -161,7 +161,8 @@ class Forward:
         """Call the model with these tensors; an error of PyTorch's about their shapes becomes one sentence."""
         form = self.inputs.form(tensors)
         try:
-            output = self._called(form) if self.caller is None else self.caller(self.model, form)
+            with alone(self.model):
+                output = self._called(form) if self.caller is None else self.caller(self.model, form)
             output = output if self.finish is None else self.finish(output)
         except TypeError as error:
             if self.caller is not None or self._takes(form):
