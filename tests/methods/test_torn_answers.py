@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -240,7 +240,7 @@ def test_many_threads_on_a_model_that_changes_itself() -> None:
 @pytest.mark.parametrize("kind", ["corpus", "training"])
 def test_an_interrupt_as_soon_as_a_lock_is_taken_lets_it_go(kind: str, tmp_path: Path) -> None:
     locked = storage_of(str(tmp_path)).locked if kind == "corpus" else lambda: sole_use(tmp_path)
-    code = cast(Any, inspect.unwrap(locked) if kind == "corpus" else inspect.unwrap(sole_use)).__code__
+    code = (inspect.unwrap(locked) if kind == "corpus" else inspect.unwrap(sole_use)).__code__
 
     def run(at: int) -> BaseException | None:
         """The interrupt that came at a line of the lock's own code, if it has so many."""

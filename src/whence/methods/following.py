@@ -137,22 +137,29 @@ class Following:
         leaves = [cast(Tensor, leaf).detach() for leaf in ran.run.leaves]
         picks = None if callable(self.target) else self.target
         axes = batch_axes(scores, picks, inputs=leaves, time_first=self.forward.parts.is_time_first)
-        wrong: TargetError | None = None
+        wrong = ""  # why the target does not fit a single sample, which counts if several fit nowhere
         for axis in likeliest_first(axes, scores):
-            found = self._along(ran, scores, mark, axis, picks, accept)
-            if isinstance(found, Picked):
+            try:
+                found = self._along(ran, scores, mark, axis, picks, accept)
+            except TargetError as error:
+                if axis is not None or len(axes) == 1:
+                    raise
+                wrong = str(error)
+                continue
+            if found is not None:
                 return found
-            wrong = wrong or found
         for axis in likeliest_first(axes, scores):
             for samples in guesses(self.forward, leaves, 1 if axis is None else scores.shape[axis], ran):
-                if any(samples.is_same(each) for each in tried):
+                if any(samples.is_same(each) for each in tried) or (wrong and axis is None):
                     continue
                 tried.append(samples)
                 self.samples = samples
                 again = self.ran(**settings)
                 found = self._along(again, *self._scores(again), axis, picks, accept)
-                if isinstance(found, Picked):
+                if found is not None:
                     return found
+        if wrong:
+            raise TargetError(wrong)
         raise mixed_samples(scores, axes, leaves, self.forward, self.target)
 
     def _scores(self, ran: Ran) -> tuple[Tensor, Mark]:
@@ -167,7 +174,7 @@ class Following:
 
     def _along(
         self, ran: Ran, scores: Tensor, mark: Mark, axis: int | None, picks: Target, accept: Callable[[ModelRun, Start], object]
-    ) -> Picked | TargetError | None:
+    ) -> Picked | None:
         """The scores to explain, if samples lie along this axis of the output."""
         run, plain = ran.run, scores.detach()
         count = 1 if axis is None else scores.shape[axis]
