@@ -14,7 +14,7 @@ BY_OTHER_INPUTS = (
 )
 LEAVES = "numbers leave the tensors here, and relevance cannot follow"
 # their derivative is 0 or there is none, and so it is for everything before them
-STEPS = frozenset("round floor ceil trunc fix heaviside floor_divide bernoulli poisson nextafter quantized".split())
+STEPS = frozenset("round floor ceil trunc fix heaviside floor_divide bernoulli poisson nextafter".split())
 
 
 def no_rule(function: Function, layer: str, reason: str = "", *, is_cut: bool = False) -> NoRuleError:
@@ -30,8 +30,8 @@ def no_rule(function: Function, layer: str, reason: str = "", *, is_cut: bool = 
 
 def is_flat(function: Function, reason: str = "") -> bool:
     """Whether a derivative ends at a function that was refused for this reason."""
-    parts = name_of(function).replace("_", ".").split(".")
-    return reason == LEAVES or not STEPS.isdisjoint((*parts, function.__name__.strip("_")))
+    *_, name = name_of(function).split(".")
+    return reason == LEAVES or name.strip("_") in STEPS or "quantized" in name_of(function)
 
 
 class Blocked(NamedTuple):
