@@ -43,7 +43,7 @@ def everything_of(model: nn.Module) -> dict[str, Any]:
     return {
         **state_of(model),
         "always called": len(torch_module._global_forward_hooks_always_called),
-        "held": len(predicting._HELD),
+        "held": len(predicting._HELD) + len(predicting._STATES),
         "inference": torch.is_inference_mode_enabled(),
         "vmaps": min(torch._C._vmapmode_increment_nesting(), torch._C._vmapmode_decrement_nesting()),
         **predicting.Switches.now()._asdict(),

@@ -56,6 +56,18 @@ def test_a_text_is_explained_the_same_alone_and_in_a_batch(cell: Cell, method: w
             assert sum(alone.relevance) + sum(alone.absorbed.values()) == pytest.approx(alone.score, abs=1e-5)
 
 
+def test_ids_are_those_that_the_model_reads() -> None:
+    pipeline = whence.load("sst-bilstm")
+    read: list[list[int]] = []
+    hook = pipeline.module.register_forward_pre_hook(lambda module, args: read.append(args[0][0].tolist()))
+    text = 'he said " nice " (and "good") -- no "very" “bad” film'
+    explanation = whence.explain(pipeline, text)
+    hook.remove()
+    assert pipeline.ids(text) == read[0]
+    assert len(pipeline.ids(text)) == len(explanation.tokens)
+    assert {"``", "''", "-lrb-", "--"} <= {pipeline.vocabulary.tokens[number] for number in pipeline.ids(text)}
+
+
 def test_unknown_words_are_marked_and_explained() -> None:
     explanation = whence.explain(make(), "good zebra")
     assert explanation.unknown == (False, True)

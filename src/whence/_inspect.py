@@ -16,8 +16,9 @@ from whence.engine.back import way_back
 from whence.engine.head import NO_HEAD, Head, head_of
 from whence.engine.held import named_layers
 from whence.engine.marks import ModelCall, Node
-from whence.engine.refusal import name_of
+from whence.engine.refusal import BY_DERIVATIVES, BY_OTHER_INPUTS, is_flat, name_of
 from whence.engine.samples import Samples
+from whence.engine.scripted import require_python
 from whence.engine.starts import Origin, Start, choices_of, path_of, start_of
 from whence.engine.words import factors_in_words, rule_in_words
 from whence.errors import InputError, NoRuleError, WeightsError, WhenceError
@@ -35,7 +36,7 @@ from whence.methods.weights import require_finite_weights
 from whence.models.pipeline import Pipeline
 from whence.trees import floats_of
 
-ADVICE = "add a rule with @whence.handles({}), or use a method that needs no rules, such as method=whence.GradientXInput()"
+ADVICE = "add a rule with @whence.handles({}), or {}"
 
 
 def inspect(
@@ -88,7 +89,8 @@ def inspected(forward: Forward, method: LRP, *, name: str) -> Inspection:
         forward = unwrapped(forward)
         require_initialised(forward.parts)
         require_finite_weights(forward.parts)
-    except (InputError, WeightsError) as error:  # it is the model that is refused here
+        require_python(forward.parts)
+    except (InputError, WeightsError, NoRuleError) as error:  # it is the model that is refused here
         return replace(empty, parts=(_whole(forward.model, str(error)),))
     with predicting(forward.parts) as state, following(forward, None, method.rules, state) as found:
         try:
@@ -301,7 +303,8 @@ def _advice(call: ModelCall, refused: str) -> str:
         return "mark the gate with whence.gate(tensor), or leave strict=True out"
     if "strict=True" in refused:
         return "let the model return the scores before it, or leave strict=True out"
-    return ADVICE.format(name_of(call.function))
+    way_out = BY_OTHER_INPUTS if call.cut or is_flat(call.function, refused) else BY_DERIVATIVES
+    return ADVICE.format(name_of(call.function), way_out)
 
 
 def _whole(model: nn.Module, reason: str) -> Part:

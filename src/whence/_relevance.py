@@ -94,6 +94,7 @@ def ask(forward: Forward, question: Question, method: Method, *, lengths: Sequen
     require_outside_of_func()
     forward = unwrapped(forward)
     require_initialised(forward.parts)
+    forward = forward.differentiable()
     if (question.at is not None or question.memory) and lengths is not None:
         raise InputError(INSIDE)
     require_finite_weights(forward.parts)

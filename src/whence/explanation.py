@@ -16,7 +16,8 @@ from whence.text.words import word_groups, word_span
 class Explanation(Plotted):
     """Which tokens of a text spoke for the target's score (positive) and which against it (negative).
 
-    `spans` are the tokens' positions in `text`. With `encoders=True`, `encoders` holds the relevance through each direction.
+    `spans` are the tokens' positions in `text`. A vocabulary may spell tokens in another way, such as quotes by their side;
+    `pipeline.ids(text)` gives their ids. With `encoders=True`, `encoders` holds the relevance through each direction.
     If the target is explained versus another class or the rest, or not by its score, `difference` is the amount explained.
 
     A text of a list that cannot be explained keeps its place: `error` says why, there are no tokens, and the score is NaN.

@@ -140,12 +140,14 @@ class Result(Plotted):
     def _sample(self, n: int) -> int:
         return n % self.score.shape[-1] if self.score.dim() else 0
 
+    def _is_open(self, tolerance: float) -> Tensor:
+        """Which samples miss more than that, as a flat list."""
+        return ~(self.gap.abs() <= tolerance * self.score.abs().clamp(min=1)).reshape(-1)
+
     def is_balanced(self, tolerance: float | None = None) -> bool:
         """Whether score = Σ relevance + Σ absorbed for every sample, within tolerance · max(1, |score|)."""
         tolerance = self._tolerance() if tolerance is None else tolerance
-        if self.margin is not None:
-            return self.margin <= tolerance
-        return bool((self.gap.abs() <= tolerance * self.score.abs().clamp(min=1)).all())
+        return (self.margin is not None and self.margin <= tolerance) or not bool(self._is_open(tolerance).any())
 
     def check(self, tolerance: float | None = None) -> "Result":
         """Return this result if score = Σ relevance + Σ absorbed for every sample, within tolerance · max(1, |score|).
@@ -159,8 +161,7 @@ class Result(Plotted):
         if self.is_balanced(tolerance):
             return self
         gap, score = self.gap.reshape(-1), self.score.reshape(-1)
-        bad = ~(gap.abs() <= tolerance * score.abs().clamp(min=1))
-        n = int(bad.nonzero()[0])
+        n = int(self._is_open(tolerance).nonzero()[0])
         layers = {name: float(amounts.reshape(-1)[n].abs()) for name, amounts in self.gaps.items()}
         where = f"it opens at {max(layers, key=lambda name: layers[name])!r}" if layers else "by rounding"
         if float(gap[n].abs()) <= 1e4 * torch.finfo(score.dtype).eps * self._largest():

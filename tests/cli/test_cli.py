@@ -133,6 +133,8 @@ def test_output_files_appear_whole(tmp_path: Path, format: str) -> None:
         (("explain", "good", "--output", "/"), "/ is a folder; give the name of a file"),
         (("explain", "good", "--model", "no.such.module:factory"), "cannot be imported"),
         (("explain", "good", "--model", "json:loads"), "'json:loads' failed: TypeError"),
+        (("explain", "good", "--model", "../json:loads"), r"'\.\./json:loads' is no package\.module:factory, such as"),
+        (("explain", "good", "--model", "json:lords"), "'json:lords' cannot be used: json has no 'lords'"),
         (("explain",), "there is no text: all lines are empty"),
         (("explain", "good", "--target", "²"), "there is no class '²'"),
         (("explain", "good", "--model", "x" * 300), "there is no model|File name too long"),

@@ -253,3 +253,112 @@ def test_a_layer_of_the_head_keeps_its_rule_beside_a_constant_bias(head: Any) ->
     expected = relevance(model, x, target=1, method=LRP(head=head)).relevance
     model.made = lambda m, x: torch.addmm(torch.ones_like(x[0]), x, m.first.weight)
     assert_close(relevance(model, x, target=1, method=LRP(head=head)).relevance, expected)
+
+
+class Speaking(nn.Module):
+    """A decoder with location-based attention over words, as Tacotron's: its first state comes of given frames alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.encoder = nn.Embedding(9, 4), nn.LSTM(4, 2, batch_first=True, bidirectional=True)
+        self.first, self.second = nn.Linear(3, 5), nn.Linear(5, 4)
+        self.cell, self.query, self.key = nn.LSTMCell(8, 4), nn.Linear(4, 3), nn.Linear(4, 3)
+        self.place, self.weight, self.out = nn.Conv1d(2, 3, 3, padding=1), nn.Linear(3, 1), nn.Linear(8, 2)
+
+    def forward(self, ids: Tensor, frames: Tensor) -> Tensor:
+        memory = self.encoder(self.words(ids))[0]
+        h, c, context = (memory.data.new(len(ids), 4).zero_() for _ in range(3))
+        attention, total = (memory.data.new(*ids.shape).zero_() for _ in range(2))
+        given, key = self.second(self.first(frames).relu()).relu(), self.key(memory)
+        mask, outputs = ids < 0, list[Tensor]()
+        for t in range(frames.shape[1]):
+            h, c = self.cell(torch.cat([given[:, t], context], -1), (h, c))
+            places = self.place(torch.stack([attention, total], 1)).transpose(1, 2)
+            energies = self.weight(torch.tanh(self.query(h)[:, None] + places + key)).squeeze(-1)
+            energies.data.masked_fill_(mask, -torch.inf)
+            attention = energies.softmax(1)
+            context = torch.bmm(attention[:, None], memory).squeeze(1)
+            total += attention
+            outputs.append(self.out(torch.cat([h, context], 1)))
+        return torch.stack(outputs).transpose(0, 1).contiguous()[:, -1, 0]
+
+
+class BetweenSteps(nn.Module):
+    """An LSTM cell whose state follows a differential equation between the steps, as ODE-LSTM's."""
+
+    def __init__(self, solver: str) -> None:
+        super().__init__()
+        self.cell, self.out, self.solver = nn.LSTMCell(3, 4), nn.Linear(4, 1), solver
+        self.slope = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+
+    def forward(self, x: Tensor, times: Tensor) -> Tensor:
+        h, c = torch.zeros(2, len(x), 4, dtype=x.dtype)
+        for t in range(x.shape[1]):
+            h, c = self.cell(x[:, t], (h, c))
+            step = times[:, t].squeeze().view(-1, 1) * (1.0 / 3)
+            for _ in range(3):
+                h = self.solved(h, step)
+        return self.out(h).squeeze(-1)
+
+    def solved(self, h: Tensor, step: Tensor) -> Tensor:
+        if self.solver == "euler":
+            return h + step * self.slope(h)
+        first = self.slope(h)
+        second = self.slope(h + first * step * 0.5)
+        third = self.slope(h + second * step * 0.5)
+        fourth = self.slope(h + third * step)
+        return h + step * (first + 2 * second + 2 * third + fourth) / 6.0
+
+
+class Forecasting(nn.Module):
+    """A forecaster that reads its own predictions back, as DeepAR: its scores have the axis of the samples alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds, self.lstm, self.mean = nn.Embedding(4, 3), nn.LSTM(1 + 3, 4, 2), nn.Linear(8, 1)
+
+    def forward(self, x: Tensor, kinds: Tensor) -> Tensor:
+        x, state = x.transpose(0, 1)[..., None].clone(), None
+        found = torch.zeros(1)
+        for t in range(len(x)):
+            _, state = self.lstm(torch.cat([x[t : t + 1], self.kinds(kinds)[None]], 2), state)
+            found = torch.squeeze(self.mean(state[0].permute(1, 2, 0).contiguous().view(x.shape[1], -1)))
+            if 1 < t < len(x) - 1:
+                x[t + 1, :, 0] = found
+        return found
+
+
+class ByColumns(Forecasting):
+    """The same with one series in every column of a table."""
+
+    def forward(self, x: Tensor, kinds: Tensor) -> Tensor:
+        return super().forward(x.transpose(0, 1), kinds)
+
+
+def batch_of(model: nn.Module, samples: int) -> tuple[Tensor, Tensor, int]:
+    """Inputs for so many samples, another argument, and the axis of the samples."""
+    if isinstance(model, Speaking):
+        return torch.randint(9, (samples, 5)), torch.randn(samples, 3, 3), 0
+    if isinstance(model, BetweenSteps):
+        return torch.randn(samples, 5, 3), torch.rand(samples, 5, 1), 0
+    rows = torch.randn(samples, 5)
+    return rows.T if isinstance(model, ByColumns) else rows, torch.randint(4, (samples,)), int(isinstance(model, ByColumns))
+
+
+@pytest.mark.parametrize("kind", [Speaking, lambda: BetweenSteps("euler"), lambda: BetweenSteps("rk4"), Forecasting, ByColumns])
+@pytest.mark.parametrize("samples", [1, 2, 3])
+@pytest.mark.parametrize("method", [whence.LRP(), whence.LRP(product="half", delta=1.0), GradientXInput()], ids=str)
+def test_a_sample_is_explained_the_same_alone(kind: Callable[[], nn.Module], samples: int, method: Any) -> None:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        torch.manual_seed(0)
+        model = kind()
+        x, other, axis = batch_of(model, samples)
+        whole = relevance(model, x, args=(other,), method=method)
+        for n in range(samples):
+            here = slice(n, n + 1)
+            alone = relevance(model, x.narrow(axis, n, 1), args=(other[here],), target=lambda y: y.reshape(-1), method=method)
+            assert_close(whole.relevance.narrow(axis, n, 1), alone.relevance)
+    finally:
+        torch.set_default_dtype(before)

@@ -1,7 +1,9 @@
 """The arithmetic of the C kernels where it is delicate: sums that are exactly zero, and gates far out."""
 
+import ctypes
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -14,6 +16,8 @@ from whence.recurrent.directions import DirectionsLayer
 from whence.recurrent.lstm.weights import lstm_weights
 from whence.recurrent.native import compiled
 from whence.recurrent.native import layer as native
+from whence.recurrent.native.arguments import Arguments, struct
+from whence.recurrent.native.compiled import Native, source_of
 from whence.recurrent.weights import Weights
 
 PRECISIONS = [torch.float32, torch.float64]
@@ -88,6 +92,26 @@ def test_gates_far_out_are_open_or_closed(cell: str, dtype: torch.dtype) -> None
     )
     assert found.isfinite().all()
     assert_close(found, needed)
+
+
+@pytest.mark.parametrize("cell", [name for name, cell in CELLS.items() if cell.native is not None])
+def test_whole_numbers_have_64_bits_on_every_system(cell: str) -> None:
+    """`long` has 32 on Windows. What Python passes is what the sources declare."""
+    kept = cast(Native, CELLS[cell].native)
+    source = re.sub(r"/\*.*?\*/", "", source_of(kept), flags=re.DOTALL)
+    assert not re.search(r"\b(long|short|unsigned|size_t)\b", source)
+    folder = Path(native.__file__).parent
+    assert not [path.name for path in folder.glob("*.py") if re.search(r"c_u?long\b", path.read_text("utf-8"))]
+    kinds = {"int64_t": ctypes.c_int64, "double": ctypes.c_double}
+    fields = re.findall(r"^    (.+?)(\w+);", struct(), flags=re.MULTILINE)
+    assert [(name, kinds.get(kind.strip(), ctypes.c_void_p)) for kind, name in fields] == list(Arguments._fields_)
+    if native.kernels(CELLS[cell], torch.float64).library is None:
+        pytest.skip("no C compiler")
+    kernels = native.Kernels(kept, torch.float64)
+    for name, function in (("pack", kernels._pack), ("scratch", kernels._scratch)):
+        (declared,) = re.findall(rf"NAME\({name}\)\((.*?)\)", source, flags=re.DOTALL)
+        wanted = [ctypes.c_void_p if "*" in each else kinds[each.split()[0]] for each in declared.split(",")]
+        assert list(function.argtypes) == wanted
 
 
 def test_a_library_is_kept_for_one_kind_of_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

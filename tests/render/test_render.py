@@ -1,5 +1,6 @@
 """Rendered explanations contain every character, and none of them has an effect."""
 
+import csv
 import json
 import re
 import shutil
@@ -28,6 +29,7 @@ from whence.render.formats import FORMATS, rendered
 from whence.render.html import notebook, page
 from whence.render.latex import latex
 from whence.render.svg import svg
+from whence.render.tables import csv_lines
 from whence.render.terminal import print_on, scores, terminal
 from whence.text.tokenizer import TreebankTokenizer
 
@@ -79,6 +81,13 @@ def read(markup: str) -> Reader:
     reader = Reader()
     reader.feed(markup)
     return reader
+
+
+@pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+ fine", "- fine", "@ fine", "\t= fine"])
+def test_no_text_is_a_formula_in_csv(text: str) -> None:
+    (row,) = csv.DictReader(StringIO(csv_lines([[explained(text)]]), newline=""))
+    assert row["text"] == f"'{text}"
+    assert json.loads(row["tokens"])  # lists are JSON, which no spreadsheet runs
 
 
 @pytest.mark.parametrize("text", HOSTILE)

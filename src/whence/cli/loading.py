@@ -25,9 +25,17 @@ def loaded(model: str) -> object:
     module, _, factory = model.partition(":")
     if not factory or os.path.exists(model):
         return load(model)
+    if not all(each.isidentifier() for each in (*module.split("."), factory)):
+        raise ModelError(
+            f"{model!r} is no package.module:factory, such as my_models:make; a module in another folder is found if the "
+            "command runs there, or if the folder is in PYTHONPATH"
+        )
     sys.path.insert(0, "")
     try:
-        return getattr(importlib.import_module(module), factory)()
+        found = importlib.import_module(module)
+        if not hasattr(found, factory):
+            raise ModelError(f"{model!r} cannot be used: {module} has no {factory!r}")
+        return getattr(found, factory)()
     except ImportError as error:
         raise ModelError(f"{model!r} cannot be imported: {error}") from None
     except WhenceError:

@@ -93,16 +93,16 @@ class Local:
     def locked(self) -> Generator[None]:
         """The kernel holds the lock for this process and frees it when the process ends, however it ends."""
         folder = Path(self.place)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(folder / LOCK, timeout=0)
-            lock.acquire()
-        except Timeout:
-            raise InputError(f"another job is writing to {folder}; wait for it to end, or give another folder") from None
-        except (OSError, NotImplementedError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise InputError(f"{folder} cannot be written to: {reason}; give a folder that can") from None
-        try:
+        lock = FileLock(folder / LOCK, timeout=0)
+        try:  # also for an interrupt that comes as soon as the lock is taken
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                lock.acquire()
+            except Timeout:
+                raise InputError(f"another job is writing to {folder}; wait for it to end, or give another folder") from None
+            except (OSError, NotImplementedError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise InputError(f"{folder} cannot be written to: {reason}; give a folder that can") from None
             for name in self.sizes():
                 if name.startswith(".") and name.endswith(TEMPORARY):  # of a job that was killed
                     self.remove(name)

@@ -1,11 +1,15 @@
 """What a model holds, listed once for a call: its layers, parameters and buffers."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+LARGE = 2**18  # elements; looking at a larger tensor takes longer than explaining a sentence
 
 
 def named_layers(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
@@ -18,8 +22,23 @@ def storage_of(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else -id(tensor)
 
 
+def infinite(tensors: Sequence[Tensor]) -> set[int]:
+    """The ids of tensors that hold infinities. Sums tell whether there are any, with one synchronisation for a device."""
+    totals: dict[torch.device, Tensor] = {}
+    with torch.no_grad():
+        for each in tensors:
+            total = each.sum()
+            totals[each.device] = totals[each.device] + total if each.device in totals else total
+        if all(math.isfinite(total.item()) for total in totals.values()):
+            return set()
+        return {id(each) for each in tensors if bool(each.isinf().any())}
+
+
 class ModelParts:
-    """The layers, parameters and buffers of a model, by their dotted names."""
+    """The layers, parameters and buffers of a model, by their dotted names.
+
+    A parameter that is not trained and holds infinities is a mask, and counts as a buffer.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self.model, self.layers = model, list(named_layers(model))
@@ -29,6 +48,11 @@ class ModelParts:
             parts = ((self.parameters, layer._parameters), (self.buffers, layer._buffers))
             for found, held in parts:
                 found += [(f"{name}.{key}" if name else key, each) for key, each in held.items() if each is not None]
+        frozen = [each for _, each in self.parameters if not (each.requires_grad or each.is_meta or is_lazy(each))]
+        masks = infinite([each for each in frozen if each.is_floating_point() and each.numel() < LARGE])
+        if masks:
+            self.buffers += [(name, each) for name, each in self.parameters if id(each) in masks]
+            self.parameters = [(name, each) for name, each in self.parameters if id(each) not in masks]
         self.own = {id(each) for _, each in self.parameters}
 
     @cached_property

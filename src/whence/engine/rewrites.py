@@ -59,6 +59,12 @@ def sigmoid(tensor: Tensor) -> Tensor:
     return tensor.sigmoid()
 
 
+def typed(x: Tensor, dtype: torch.dtype | str | None = None, non_blocking: bool = False) -> Tensor | str:
+    """Tensor.type: a cast, or the name of the type where none is given."""
+    like = torch.empty(0, dtype=x.dtype, device=x.device)
+    return like.type() if dtype is None else x.to(like.type(dtype))
+
+
 def detach(tensor: Tensor) -> Tensor:
     """Tensor.detach and Tensor.data; relevance passes through them."""
     return tensor.view(tensor.shape)

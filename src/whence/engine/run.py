@@ -33,7 +33,7 @@ from whence.engine.marks import (
 )
 from whence.engine.observer import Observer
 from whence.engine.operation import Operation, Table, positional
-from whence.engine.refusal import Blocked, blocked, first_line, no_rule, place
+from whence.engine.refusal import LEAVES, Blocked, blocked, first_line, no_rule, place
 from whence.engine.rule import NoRule, OverwrittenError, Refused, Rule
 from whence.engine.samples import Samples
 from whence.engine.sight import is_alias
@@ -125,7 +125,7 @@ class ModelRun(GraphRun, TorchFunctionMode):
             self.error = self.error or error
             raise
         except NoRule as reason:
-            self.error = no_rule(func, self.layer, str(reason))
+            self.error = no_rule(func, self.layer, str(reason), is_cut=cut_by(operation.name) == "no_grad")
             raise self.error from None
         except Exception as error:
             # if the call itself is wrong, PyTorch raises its own error
@@ -323,7 +323,7 @@ class ModelRun(GraphRun, TorchFunctionMode):
         """Whether the result of a call without a rule holds new real numbers; shapes and comparisons do not."""
         leaves = leaves_of(result)
         if any(isinstance(leaf, (float, complex, np.ndarray)) for leaf in leaves):
-            raise NoRule("numbers leave the tensors here, and relevance cannot follow")
+            raise NoRule(LEAVES)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         if any(tensor.is_quantized for tensor in tensors):
             raise NoRule("quantised numbers carry no relevance")
@@ -352,7 +352,7 @@ class ModelRun(GraphRun, TorchFunctionMode):
     def refuse(self, call: ModelCall) -> None:
         """Note that relevance came to a call that it cannot pass; raise, unless this is a survey."""
         if not self.is_survey:
-            raise blocked([Blocked(call.function, call.layer, call.refused or "")])
+            raise blocked([Blocked(call.function, call.layer, call.refused or "", bool(call.cut))])
         self.refusals.append(call)
 
 

@@ -7,12 +7,10 @@ from torch import nn
 from torch.jit import _state
 
 from whence.engine.held import ModelParts
+from whence.engine.refusal import BY_DERIVATIVES
 from whence.errors import NoRuleError
 
-WAY_OUT = (
-    "run Python with PYTORCH_JIT=0, which switches scripting off, give the module it was made from, or use a method that needs "
-    "no rules, such as method=whence.GradientXInput()"
-)
+WAY_OUT = "run Python with PYTORCH_JIT=0, which switches scripting off, give the module it was made from, or " + BY_DERIVATIVES
 
 
 def require_python(parts: ModelParts) -> None:

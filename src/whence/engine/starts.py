@@ -122,7 +122,7 @@ def require_rules(path: Sequence[ModelCall], *, is_strict: bool) -> None:
     refused: list[Blocked] = []
     for call in path:
         if call.refused is not None:
-            refused.append(Blocked(call.function, call.layer, call.refused))
+            refused.append(Blocked(call.function, call.layer, call.refused, bool(call.cut)))
         if is_strict and call.choice is not None:
             mark = "; mark the gate with whence.gate(tensor)" if call.rule.combines else ""
             why = f"strict=True makes no choice ({call.choice.gate}; {call.choice.why}){mark}"

@@ -27,9 +27,15 @@ from whence.engine.maps import RECAST, Map, cast_to
 from whence.engine.normalisers import ByHand, Logarithm, LogSum, Normaliser
 from whence.engine.operation import Operation, RuleFor, Table
 from whence.engine.recurrence import RECURRENCES
+from whence.engine.refusal import LEAVES
 from whence.engine.routing import Dropout, ElementChoice, Pick, Routing
 from whence.engine.rule import Rule
 from whence.engine.weighted import Weighted, convolution
+
+EXPERTS = (
+    'it multiplies all experts of a mixture at once; of a model of transformers, model.set_experts_implementation("eager") '
+    "calls them one by one"
+)
 
 
 def line(
@@ -155,8 +161,9 @@ TABLE = Table([
     line("index_copy index_put", Routing(overwrites=True)),
     line("scatter", Routing(fills=True, overwrites=True)),
     line("zero fill", Routing(fills=True), erases=True),
-    line("untyped_storage storage", refused="numbers leave the tensors here, and relevance cannot follow"),
+    line("untyped_storage storage", refused=LEAVES),
     line("__dlpack__ data_ptr numpy __array__", leaks=True),
+    line("grouped_mm", refused=EXPERTS),
     line("__deepcopy__", rewrite=rewrites.deep_copy),
     line("__set__", refused="it writes into a given tensor; use its result instead"),
     line("reversed", rewrite=rewrites.turn_round, operators="__reversed__"),
@@ -165,7 +172,8 @@ TABLE = Table([
 
     # Casts
     line("to type_as", cast_to, reads_like=True, ids="casts"),
-    line("type double float half bfloat16 cpu cuda", cast_to, ids="casts"),
+    line("type", rewrite=rewrites.typed, ids="casts"),
+    line("double float half bfloat16 cpu cuda", cast_to, ids="casts"),
     line("cfloat cdouble", RECAST),
     line("long int", ids="casts"),
 

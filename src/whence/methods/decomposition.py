@@ -22,7 +22,7 @@ from whence.methods.forward import Forward, require_finite
 from whence.methods.method import Method, Question
 from whence.methods.predicting import predicting
 from whence.methods.probe import require_whole
-from whence.methods.splitting import NeededCalls, Sizes, Splitting, leading_to
+from whence.methods.splitting import NeededCalls, Sizes, Splitting, leading_to, require_no_cell_by_hand
 from whence.methods.target import Selection, Target
 from whence.result import Result
 
@@ -62,6 +62,7 @@ def decomposition(forward: Forward, target: Target, phrases: Wanted, *, check: b
             settings["is_safe"] = True
             picked = found.picked(_require_rules, observer=sizes, **settings)
         (run, output, _), selection, start = picked
+        require_no_cell_by_hand(leading_to(run.calls, start.nodes)[::-1])
         at_once = max(1, LARGEST // (4 * sizes.largest))  # a recurrent layer has up to four gates per unit
         needed, wanted = NeededCalls(run.calls, start.nodes), phrases(picked, forward.owners(run.ids))
         given, bias = list[Tensor](), torch.empty(0)

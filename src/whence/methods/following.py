@@ -11,14 +11,16 @@ from torch import Tensor
 
 from whence.engine.layers import Layers
 from whence.engine.marks import Mark, ModelCall, Node, Owner
+from whence.engine.refusal import BY_OTHER_INPUTS
 from whence.engine.run import ModelRun
 from whence.engine.samples import Samples, owners_by_derivative
 from whence.engine.starts import Start, path_of, reaches, start_of
 from whence.engine.table import TABLE
 from whence.equations import Rules
-from whence.errors import NoRuleError, TargetError, WhenceError
+from whence.errors import InputError, NoRuleError, TargetError, WhenceError
 from whence.methods.forward import Forward, require_finite
 from whence.methods.gradient import DifferentiableRecurrence
+from whence.methods.mixing import mixed_samples
 from whence.methods.probe import Randomness, repeated, require_whole
 from whence.methods.state import State
 from whence.methods.target import (
@@ -28,7 +30,6 @@ from whence.methods.target import (
     batch_axes,
     is_against_rest,
     likeliest_first,
-    mixed_samples,
     require_scores,
     select,
 )
@@ -111,8 +112,7 @@ class Following:
                 if "must be Number, not Tensor" not in rest:
                     raise
                 raise NoRuleError(
-                    f"no rule for torch.{name} with a number that depends on the inputs; use a method that needs no rules, "
-                    "such as method=whence.GradientXInput()"
+                    f"no rule for torch.{name} with a number that depends on the inputs; {BY_OTHER_INPUTS}"
                 ) from None
             found = self.target(output) if callable(self.target) else output
         if run.error is not None:  # the model caught it, and went another way
@@ -137,23 +137,30 @@ class Following:
         leaves = [cast(Tensor, leaf).detach() for leaf in ran.run.leaves]
         picks = None if callable(self.target) else self.target
         axes = batch_axes(scores, picks, inputs=leaves, time_first=self.forward.parts.is_time_first)
-        wrong: TargetError | None = None
+        wrong = ""  # why the target does not fit a single sample, which counts if several fit nowhere
         for axis in likeliest_first(axes, scores):
-            found = self._along(ran, scores, mark, axis, picks, accept)
-            if isinstance(found, Picked):
+            try:
+                found = self._along(ran, scores, mark, axis, picks, accept)
+            except TargetError as error:
+                if axis is not None or len(axes) == 1:
+                    raise
+                wrong = str(error)
+                continue
+            if found is not None:
                 return found
-            wrong = wrong or found
         for axis in likeliest_first(axes, scores):
             for samples in guesses(self.forward, leaves, 1 if axis is None else scores.shape[axis], ran):
-                if any(samples.is_same(each) for each in tried):
+                if any(samples.is_same(each) for each in tried) or (wrong and axis is None):
                     continue
                 tried.append(samples)
                 self.samples = samples
                 again = self.ran(**settings)
                 found = self._along(again, *self.scores(again), axis, picks, accept)
-                if isinstance(found, Picked):
+                if found is not None:
                     return found
-        raise mixed_samples(scores, axes, leaves)
+        if wrong:
+            raise TargetError(wrong)
+        raise mixed_samples(scores, axes, leaves, self.forward, self.target)
 
     def scores(self, ran: Ran) -> tuple[Tensor, Mark]:
         """The scores that the model returned; raises if they do not depend on the inputs."""
@@ -167,7 +174,7 @@ class Following:
 
     def _along(
         self, ran: Ran, scores: Tensor, mark: Mark, axis: int | None, picks: Target, accept: Callable[[ModelRun, Start], object]
-    ) -> Picked | TargetError | None:
+    ) -> Picked | None:
         """The scores to explain, if samples lie along this axis of the output."""
         run, plain = ran.run, scores.detach()
         count = 1 if axis is None else scores.shape[axis]
@@ -285,16 +292,16 @@ def _by_derivative(forward: Forward, ran: Ran, count: int, known: Sequence[Tenso
             mode.leaves.append(tensor.requires_grad_())
             return tensor.clone()
 
-    output, tensors, _ = forward.run(leaf, mode)
-    expected = ran.output
-    if not isinstance(output, Tensor) or not isinstance(expected, Tensor) or output.shape != expected.shape:
+    try:
+        output, tensors, _ = forward.run(leaf, mode)
+        expected = ran.output
+        if not isinstance(output, Tensor) or not isinstance(expected, Tensor) or output.shape != expected.shape:
+            return None
+        axes = [axis for axis, size in enumerate(output.shape) if size == count]
+        found = (owners_by_derivative(output, tensors, axis, known) for axis in axes if output.requires_grad)
+        return next((each for each in found if each is not None), None)
+    except (RuntimeError, InputError):  # PyTorch's graph does not hold all that models do, such as some writes in place
         return None
-    axes = [axis for axis, size in enumerate(output.shape) if size == count]
-    for axis in axes if output.requires_grad else ():
-        found = owners_by_derivative(output, tensors, axis, known)
-        if found is not None:
-            return found
-    return None
 
 
 def input_axis(forward: Forward, samples: int, state: State) -> int | None:

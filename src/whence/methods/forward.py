@@ -20,7 +20,7 @@ from whence.engine.marks import Args, Function, Kwargs
 from whence.engine.table import TABLE
 from whence.errors import InputError, WhenceError
 from whence.methods.inputs import Inputs
-from whence.methods.predicting import predicting
+from whence.methods.predicting import alone, predicting
 from whence.trees import mapped
 
 
@@ -122,6 +122,13 @@ class Forward:
             kwargs=mapped(double, dict(self.kwargs)),
         )
 
+    def differentiable(self) -> "Forward":
+        """The same call of a copy of the model, if it was made in inference mode: its weights cannot be derived through."""
+        if not any(each.is_inference() for _, each in (*self.parts.parameters, *self.parts.buffers)):
+            return self
+        with torch.inference_mode(False):
+            return replace(self, model=copy.deepcopy(self.model))
+
     def ids_of(self, tensors: Sequence[Tensor], found: Callable[[int, Tensor], Tensor]) -> Ids | None:
         """An object that follows the token ids among the model's inputs; None if there are none."""
         ids, wanted = [None if tensor.is_floating_point() else tensor for tensor in tensors], self.table
@@ -152,10 +159,18 @@ class Forward:
 
     def call(self, tensors: Sequence[Tensor], ids: Ids | None) -> object:
         """Call the model with these tensors; an error of PyTorch's about their shapes becomes one sentence."""
+        form = self.inputs.form(tensors)
         try:
-            form = self.inputs.form(tensors)
-            output = self._called(form) if self.caller is None else self.caller(self.model, form)
+            with alone(self.model):
+                output = self._called(form) if self.caller is None else self.caller(self.model, form)
             output = output if self.finish is None else self.finish(output)
+        except TypeError as error:
+            if self.caller is not None or self._takes(form):
+                raise
+            raise InputError(
+                f"the model cannot be called with these inputs alone: {error}; give its other arguments by args= or kwargs=, "
+                "lengths also by lengths="
+            ) from error
         except (RuntimeError, ValueError, IndexError) as error:
             if isinstance(error, WhenceError) or not _raised_by_torch(error.__traceback__):
                 raise
@@ -172,6 +187,15 @@ class Forward:
     def _called(self, form: object) -> object:
         args, kwargs = self.arguments(form)
         return self.model(*args, **kwargs)
+
+    def _takes(self, form: object) -> bool:
+        """Whether the model's forward has parameters for these arguments."""
+        args, kwargs = self.arguments(form)
+        try:
+            inspect.signature(self.model.forward).bind(*args, **kwargs)
+        except TypeError:
+            return False
+        return True
 
     def arguments(self, form: object) -> tuple[Sequence[object], Kwargs]:
         """The model's arguments. Those of a dictionary are given by name, if the model has parameters of these names.

@@ -12,26 +12,30 @@ from torch import Tensor
 from whence.choice import Choice
 from whence.engine.layers import Layers
 from whence.engine.marks import Function, Kwargs, cut_by
-from whence.engine.refusal import first_line
+from whence.engine.refusal import BY_OTHER_INPUTS, first_line
 from whence.engine.samples import owners_by_derivative
 from whence.engine.table import TABLE
-from whence.errors import InputError, TargetError
+from whence.errors import InputError, TargetError, WhenceError
 from whence.methods.forward import Followed, Forward, require_finite
 from whence.methods.method import Method, Question
+from whence.methods.mixing import mixed_samples
 from whence.methods.predicting import predicting
+from whence.methods.probe import Randomness, moved, repeated
 from whence.methods.target import (
     INDEPENDENT,
     Selection,
+    Target,
     batch_axes,
     is_against_rest,
     likeliest_first,
-    mixed_samples,
     require_scores,
     select,
 )
 from whence.recurrent.cells import SEQUENCE_FUNCTIONS
 from whence.result import Result
 from whence.trees import tensors_of
+
+SWITCH: Function = torch._C._set_grad_enabled  # a call of it passes through a mode like any other
 
 
 class DifferentiableRecurrence(Followed):
@@ -69,7 +73,7 @@ class DifferentiableRecurrence(Followed):
 
     def made(self, func: Function, args: tuple[Any, ...], kwargs: Kwargs) -> object:
         """Make a call; those of recurrent layers are changed as described above."""
-        cut = cut_by(TABLE.name_of(func))
+        cut = "" if func is SWITCH else cut_by(TABLE.name_of(func))
         if cut == "function":
             return self._made(func, args, kwargs)
         if cut and self.goes_through:
@@ -130,10 +134,18 @@ class Gradients(NamedTuple):
 
 def gradients(forward: Forward, question: Question) -> Gradients:
     """The derivative of the explained scores with respect to every explained tensor."""
-    target = question.target
-
     layers = Layers(forward.parts)
     mode = DifferentiableRecurrence(question.direction, layers=layers)
+    try:
+        return _gradients(forward, question, layers, mode)
+    except NoDerivativeError as error:
+        if mode.choices or _depends(forward, question.target, mode.leaves):
+            raise cut_off(mode.choices) from None
+        raise TargetError(str(error)) from None
+
+
+def _gradients(forward: Forward, question: Question, layers: Layers, mode: DifferentiableRecurrence) -> Gradients:
+    target = question.target
 
     def leaf(number: int, tensor: Tensor) -> Tensor:
         with mode.context():
@@ -152,16 +164,15 @@ def gradients(forward: Forward, question: Question) -> Gradients:
         axes = batch_axes(scores, picks, inputs=tensors, time_first=forward.parts.is_time_first)
         axis = _batch_axis(scores, axes, tensors, owners)
         selection = select(scores, picks, batch_axis=axis, before=logarithms(scores) if is_against_rest(picks) else None)
-        rows = [derivative((mask * scores).sum(), tensors, mode.choices) for mask in selection.mask]
+        rows = [derivative((mask * scores).sum(), tensors) for mask in selection.mask]
         found = [torch.stack(each) for each in zip(*rows, strict=True)]
-        if not all(math.isfinite(each.sum().item()) or bool(each.isfinite().all()) for each in found):
-            raise InputError("the score's derivative is not finite: the model divides by zero, or its numbers grow too large")
+        require_finite_derivative(found)
         signs = _signs((len(rows),), scores)
         chosen = cast(Tensor, torch.tensordot(signs, selection.mask, 1))
         plain = [cast(Tensor, torch.tensordot(signs.to(each), each, 1)) for each in found]
         is_clear = _are_separate(scores, axis, chosen, plain, tensors, owners)
         if not is_clear and not _are_found(scores, axis, chosen, tensors, owners):
-            raise mixed_samples(scores, axes, tensors)
+            raise mixed_samples(scores, axes, tensors, forward, target)
     explained = selection._replace(target=target) if callable(target) else selection
     whole = None if callable(target) else scores.detach()
     return Gradients(found, tensors, selection.scores(scores).detach(), explained, whole, mode.choices)
@@ -175,8 +186,34 @@ def logarithms(output: Tensor) -> Tensor:
     return output
 
 
-def derivative(total: Tensor, tensors: Sequence[Tensor], cuts: Sequence[Choice] = ()) -> list[Tensor]:
-    """The derivative of a number with respect to every input; raises if it depends on none of them, or is cut off from all."""
+class NoDerivativeError(TargetError):
+    """A score has no derivative with respect to any input: it does not depend on them, or PyTorch's graph is cut off."""
+
+
+def cut_off(cuts: Sequence[Choice]) -> TargetError:
+    """The error for a score that depends on the inputs, but has no derivative."""
+    if cuts:
+        where = f"in {cuts[0].layer!r}" if cuts[0].layer else "in the model itself"
+        return TargetError(
+            f"the derivative of the score stops at {cuts[0].operation} ({where}), so it is 0 for every input; use a method "
+            "that needs none, such as method=whence.LRP() or method=whence.Occlusion()"
+        )
+    return TargetError(f"the score depends on the inputs, but PyTorch has no derivative of it; {BY_OTHER_INPUTS}")
+
+
+def _depends(forward: Forward, target: Target, tensors: Sequence[Tensor]) -> bool:
+    """Whether the model gives something else for inputs that differ a little."""
+    before, found = Randomness(), list[object]()
+    for by in (0.0, 0.3):
+        with repeated(before):
+            output = forward.predict([moved(each.detach(), by) for each in tensors]).output
+            found.append(target(output) if callable(target) else output)
+    one, other = found
+    return isinstance(one, Tensor) and isinstance(other, Tensor) and not torch.equal(one, other)
+
+
+def derivative(total: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The derivative of a number with respect to every input; raises if there is none."""
     if total.requires_grad:
         try:
             found = cast(Sequence[Tensor | None], torch.autograd.grad(total, tensors, retain_graph=True, allow_unused=True))
@@ -185,15 +222,22 @@ def derivative(total: Tensor, tensors: Sequence[Tensor], cuts: Sequence[Choice] 
                 f"PyTorch cannot derive the score: {first_line(error)}; if the model writes into a tensor in place, use a copy "
                 "there, or method=whence.LRP()"
             ) from error
+        except WhenceError:
+            raise
+        except Exception as error:  # of the user's own code
+            raise InputError(
+                f"a derivative runs the model's own code, such as backward hooks, and that failed: {type(error).__name__}: "
+                f"{first_line(error)}; remove the hooks, or use method=whence.LRP() or method=whence.Occlusion()"
+            ) from error
         if any(each is not None for each in found):
             return [torch.zeros_like(x) if each is None else each for x, each in zip(tensors, found, strict=True)]
-    if cuts:
-        where = f"in {cuts[0].layer!r}" if cuts[0].layer else "in the model itself"
-        raise TargetError(
-            f"the derivative of the score stops at {cuts[0].operation} ({where}), so it is 0 for every input; use "
-            "method=whence.LRP(), which goes through"
-        )
-    raise TargetError(INDEPENDENT)
+    raise NoDerivativeError(INDEPENDENT)
+
+
+def require_finite_derivative(found: Sequence[Tensor]) -> None:
+    """Refuse derivatives that are not finite."""
+    if not all(math.isfinite(each.sum().item()) or bool(each.isfinite().all()) for each in found):
+        raise InputError("the score's derivative is not finite: the model divides by zero, or its numbers grow too large")
 
 
 def _batch_axis(
@@ -203,6 +247,7 @@ def _batch_axis(
     if len(axes) > 1:
         chosen = _signs(scores.shape, scores)
         plain = derivative((chosen * scores).sum(), tensors)
+        require_finite_derivative(plain)
         for axis in likeliest_first(axes, scores):
             if _are_separate(scores, axis, chosen, plain, tensors, owners) or _are_found(scores, axis, chosen, tensors, owners):
                 return axis

@@ -16,9 +16,10 @@ from torch import Tensor
 from whence.engine.samples import owners_by_derivative
 from whence.errors import InputError
 from whence.methods.forward import Followed, Forward, require_finite
-from whence.methods.gradient import MOST, derivative, logarithms
+from whence.methods.gradient import MOST, NoDerivativeError, cut_off, derivative, logarithms, require_finite_derivative
 from whence.methods.layout import Layout, candidates, shaken, single
 from whence.methods.method import Method, Question
+from whence.methods.mixing import mixed_samples
 from whence.methods.padding import without_padding
 from whence.methods.predicting import predicting
 from whence.methods.rows import Axes, can_take, readings, with_rows
@@ -29,7 +30,6 @@ from whence.methods.target import (
     batch_axes,
     is_against_rest,
     likeliest_first,
-    mixed_samples,
     require_scores,
     select,
 )
@@ -81,11 +81,13 @@ class Study:
             with torch.enable_grad():
                 scores = self._scores(leaves, chosen, partial(self.runs.graph, leaves=leaves))
                 own = weights[part.start : part.stop].to(scores)
-                rows = [derivative((own @ each).sum(), leaves) for each in scores]
+                try:
+                    rows = [derivative((own @ each).sum(), leaves) for each in scores]
+                except NoDerivativeError:
+                    raise cut_off(self.runs.choices) from None
             for total, each in zip(totals, zip(*rows, strict=True), strict=True):
                 total += torch.stack(each).double().sum(1)
-        if not all(bool(each.isfinite().all()) for each in totals):
-            raise InputError("the score's derivative is not finite: the model divides by zero, or its numbers grow too large")
+        require_finite_derivative(totals)
         return totals
 
     def _parts(self, variants: int, batch: int, samples: int) -> list[range]:
@@ -243,7 +245,7 @@ def _separated(
         found = None if axis is None else _by_derivative(runs, scores, axis, tensors, known)
         if found is not None:
             return axis, found
-    raise mixed_samples(scores, axes, tensors)
+    raise mixed_samples(scores, axes, tensors, runs.forward, runs.target)
 
 
 def _are_separate(runs: Runs, scores: Tensor, axis: int, layouts: Sequence[Layout], tensors: Sequence[Tensor]) -> bool:

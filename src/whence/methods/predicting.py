@@ -24,6 +24,8 @@ from whence.methods.state import State
 # Modules taken out of training mode, each with the explanations that need this; in several threads, the last one restores it.
 _LOCK = threading.RLock()
 _HELD: WeakKeyDictionary[nn.Module, set[object]] = WeakKeyDictionary()
+# What models were before they were explained, while they are.
+_STATES: WeakKeyDictionary[nn.Module, State] = WeakKeyDictionary()
 # The explanations during which nothing is compiled, and what PyTorch did before the first of them.
 _EAGER: set[object] = set()
 _STANCE: list[Any] = []
@@ -71,9 +73,10 @@ def predicting(parts: ModelParts) -> Generator[State]:
     """The model in evaluation mode; its modes, attributes and buffers are restored afterwards, whatever happens."""
     modules = [layer for _, layer in parts.layers]
     token, switches, is_restored = object(), Switches.now(), False
-    state = State(modules)
+    state: State | None = None
     try:
         try:
+            state = _joined(parts.model, modules, token)
             _hold(modules, token)
             with torch.inference_mode(False):
                 yield state
@@ -85,11 +88,39 @@ def predicting(parts: ModelParts) -> Generator[State]:
             _leave_vmap()
             raise interrupt from None
         finally:
-            _restore(modules, token, switches, state)
+            _restore(parts.model, modules, token, switches, state)
             is_restored = True
     finally:
         if not is_restored:
-            _restore(modules, token, switches, state)
+            _restore(parts.model, modules, token, switches, state)
+
+
+@contextmanager
+def alone(model: nn.Module) -> Generator[None]:
+    """A run of the model, while no other thread runs it; where others explain it, too, from the state before all."""
+    state = _STATES.get(model)
+    if state is None:
+        yield
+        return
+    with state.turn:
+        if state.is_shared:
+            state.restore()
+        yield
+
+
+def _joined(model: nn.Module, modules: Sequence[nn.Module], token: object) -> State:
+    """The state of a model: as it is, or as it was before other threads began to explain it."""
+    own = threading.get_ident()
+    with _LOCK:
+        state = _STATES.get(model)
+        if state is not None and own in state.threads.values():  # one explanation inside another
+            return State(modules)
+        if state is None:
+            state = _STATES[model] = State(modules)
+        else:
+            state.is_shared = True
+        state.threads[token] = own
+        return state
 
 
 def _interrupt_in(error: BaseException) -> BaseException | None:
@@ -98,12 +129,21 @@ def _interrupt_in(error: BaseException) -> BaseException | None:
     return found if isinstance(found, KeyboardInterrupt) else None
 
 
-def _restore(modules: Sequence[nn.Module], token: object, switches: Switches, state: State) -> None:
+def _restore(model: nn.Module, modules: Sequence[nn.Module], token: object, switches: Switches, state: State | None) -> None:
     _let_go(modules, token)
     switches.restore()
-    state.restore()
-    while _LOCK._is_owned():  # pyright: ignore[reportAttributeAccessIssue] - an interrupt can come before the lock is released
-        _LOCK.release()
+    with _LOCK:
+        shared = _STATES.get(model)
+        if state is not None and state is not shared:
+            state.restore()
+        if shared is not None:
+            shared.threads.pop(token, None)
+            if not shared.threads:
+                shared.restore()
+                del _STATES[model]
+    for lock in (_LOCK, *(() if state is None else (state.turn,))):  # an interrupt can come before a lock is released
+        while lock._is_owned():  # pyright: ignore[reportAttributeAccessIssue]
+            lock.release()
 
 
 def _hold(modules: Sequence[nn.Module], token: object) -> None:

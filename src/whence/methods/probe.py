@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whence.engine.refusal import BY_OTHER_INPUTS
 from whence.engine.sight import is_same
 from whence.errors import NoRuleError
 
@@ -74,7 +75,7 @@ def require_whole(following: "Following", ran: "Ran", mask: Tensor | None = None
     raise NoRuleError(
         "the model computes something that cannot be followed, so its relevance would be wrong: run again on slightly other "
         f"inputs, tensors that no followed call made change with them. Look at: {where}. Write that part with PyTorch's own "
-        "functions, or use a method that needs no rules, such as method=whence.GradientXInput()"
+        f"functions, or {BY_OTHER_INPUTS}"
     )
 
 

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from whence.engine.activations import Activation, Joint
+from whence.engine.head import Weights
 from whence.engine.marks import Args, Kwargs, ModelCall, Node
 from whence.engine.observer import Known, Move, Observer, Put
 from whence.engine.recurrence import Recurrence, RecurrentCall
-from whence.engine.refusal import name_of, place
+from whence.engine.refusal import BY_DERIVATIVES, BY_OTHER_INPUTS, is_flat, name_of, place
 from whence.engine.routing import Moved, Pick
 from whence.engine.rule import NoRule
 from whence.engine.run import ModelRun
@@ -322,9 +323,35 @@ def _is_close(one: Tensor, other: Tensor, largest: float) -> bool:
     return bool(((one - other).abs()[is_there] <= factor * rounding * largest).all())
 
 
+def require_no_cell_by_hand(calls: Sequence[ModelCall]) -> None:
+    """Refuse calls, given in order, that apply weights once more to what came of them: the biases of steps belong to these."""
+    weights, through = Weights(), dict[ModelCall | None, int]()
+    for call in calls:
+        if isinstance(call.rule, Recurrence):
+            continue
+        before, own = 0, weights.bits(call)
+        for node in call.inputs:
+            before |= through.get(node.call, 0)
+        if before & own:
+            raise NoRuleError(
+                f"contextual decomposition has no rule for cells that are written by hand: {name_of(call.function)} "
+                f"({place(call.layer)}) gets what came of an earlier use of the same weights. Use nn.LSTM, nn.GRU, nn.RNN or "
+                "their cells, or another method, such as method=whence.LRP()"
+            )
+        through[call] = before | own
+
+
 def _no_rule(call: ModelCall, why: str = "") -> NoRuleError:
+    name, other = f"{name_of(call.function)} ({place(call.layer)})", "Use another method, such as method=whence.LRP()"
+    if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
+        return NoRuleError(
+            f"contextual decomposition cannot split {name} under torch.autocast, whose rounding hides whether a call is "
+            f"linear; switch autocast off. {other}"
+        )
+    if call.refused is not None:  # LRP has no rule either
+        way_out = BY_OTHER_INPUTS if call.cut or is_flat(call.function, call.refused) else BY_DERIVATIVES
+        other = way_out[0].upper() + way_out[1:]
     return NoRuleError(
-        f"contextual decomposition has no rule for {name_of(call.function)} ({place(call.layer)}){why}; it knows recurrent "
-        "layers and cells, linear layers, sums, elementwise activations, and calls that move numbers. Use another method, such "
-        "as method=whence.LRP()"
+        f"contextual decomposition has no rule for {name}{why}; it knows recurrent layers and cells, linear layers, sums, "
+        f"elementwise activations, and calls that move numbers. {other}"
     )

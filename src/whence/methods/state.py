@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from operator import is_
+from threading import RLock
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, cast
 from weakref import ReferenceType
@@ -43,9 +44,15 @@ class Copied:
 
 
 class State:
-    """The attributes and buffers of a model as they are now. Weights are not copied: a forward pass does not train."""
+    """The attributes and buffers of a model as they are now. Weights are not copied: a forward pass does not train.
+
+    Several threads that explain one model share its state from before the first of them, and take turns to run it.
+    """
 
     def __init__(self, modules: Iterable[nn.Module]) -> None:
+        self.turn = RLock()
+        self.is_shared = False  # whether there were several threads
+        self.threads: dict[object, int] = {}  # those that explain the model, by the tokens of their explanations
         self._dicts: list[tuple[dict[Any, object], dict[Any, object], frozenset[str]]] = []
         self._lists: list[tuple[list[object], list[object]]] = []
         self._restores: list[Restore] = []
@@ -59,18 +66,19 @@ class State:
                     self._keep(each, DEPTH - 1)
 
     def restore(self) -> None:
-        """Put everything back as it was."""
-        for held, kept, but in self._dicts:
-            if not _are_same(held.values(), kept.values()) or held.keys() != kept.keys():
-                _refill(held, kept, but)
-        for items, copied in self._lists:
-            if not _are_same(items, copied):
-                items.clear()
-                items.extend(copied)
-        for restore in self._restores:
-            restore()
-        for copied in self._tensors:
-            copied.restore()
+        """Put everything back as it was, when no thread runs the model."""
+        with self.turn:
+            for held, kept, but in self._dicts:
+                if not _are_same(held.values(), kept.values()) or held.keys() != kept.keys():
+                    _refill(held, kept, but)
+            for items, copied in self._lists:
+                if not _are_same(items, copied):
+                    items.clear()
+                    items.extend(copied)
+            for restore in self._restores:
+                restore()
+            for copied in self._tensors:
+                copied.restore()
 
     def tensors(self) -> list[Tensor]:
         """The tensors that the model keeps, apart from its weights."""

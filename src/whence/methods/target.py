@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from whence.errors import InputError, TargetError
+from whence.errors import TargetError
 
 Index = int | np.integer[Any]
 
@@ -152,16 +152,6 @@ def likeliest_first(axes: Sequence[int | None], output: Tensor) -> list[int | No
     return sorted(axes, key=lambda axis: axis is None or output.shape[axis] == 1)
 
 
-def mixed_samples(output: Tensor, axes: Sequence[int | None], inputs: Sequence[Tensor]) -> InputError:
-    """The error for a model whose samples influence each other, or come out in another order."""
-    shapes = ", ".join(str(tuple(tensor.shape)) for tensor in inputs)
-    return InputError(
-        f"the model returned {describe(output)} for inputs of shape {shapes}, and no axis of the inputs holds "
-        f"{output.shape[axes[0] or 0]} samples that do not influence each other, in that order; explain one sample "
-        "at a time, or pick one number per sample with target=lambda output: ..."
-    )
-
-
 def select(output: Tensor, target: Target, *, batch_axis: int | None, before: Tensor | None = None) -> Selection:
     """The scores that `target` selects from an output whose samples lie along `batch_axis`.
 
@@ -178,6 +168,12 @@ def select(output: Tensor, target: Target, *, batch_axis: int | None, before: Te
             "use target=(time step, class), or a callable that picks one number per sample"
         )
     if target is None:
+        if classes != 1 and batch_axis is None:
+            raise TargetError(
+                f"the model gave {classes} scores for what is taken for one sample; say which to explain with "
+                f"target=0 … {classes - 1}. If they belong to {classes} samples, these influence each other in the model; "
+                "explain one at a time"
+            )
         if classes != 1:
             raise TargetError(f"the model gave {classes} scores per sample; say which to explain with target=0 … {classes - 1}")
         target = 0

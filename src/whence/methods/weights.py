@@ -6,7 +6,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from whence.engine.held import ModelParts
+from whence.engine.held import LARGE, ModelParts
 from whence.errors import WeightsError
 
 
@@ -31,13 +31,10 @@ def require_finite_weights(parts: ModelParts, *, is_thorough: bool = False) -> N
 
 
 def _require_finite(name: str, tensor: Tensor) -> None:
-    # a buffer may hold the infinities of a mask
-    wrong = ~tensor.isfinite() if isinstance(tensor, nn.Parameter) else tensor.isnan()
+    # a buffer, or a parameter that is not trained, may hold the infinities of a mask
+    wrong = ~tensor.isfinite() if isinstance(tensor, nn.Parameter) and tensor.requires_grad else tensor.isnan()
     if wrong.any():
         place = cast(list[int], wrong.nonzero()[0].tolist())
-        raise WeightsError(
-            f"{name}{place} is {tensor[tuple(place)].item()}; the model's weights must be finite: was its training cut off?"
-        )
-
-
-LARGE = 2**18  # elements; checking a larger tensor takes longer than explaining a sentence
+        value = tensor[tuple(place)].item()
+        mask = "; a mask may hold infinities as a buffer, or with requires_grad=False" if math.isinf(value) else ""
+        raise WeightsError(f"{name}{place} is {value}; the model's weights must be finite: was its training cut off?{mask}")

@@ -97,6 +97,10 @@ class Pipeline:
         for field, value in {**fields, "classes": names, "name": name, "record": record or {}}.items():
             object.__setattr__(self, field, value)
 
+    def ids(self, text: str) -> list[int]:
+        """The ids that the model reads for a text: of its tokens as the vocabulary spells them, such as `` for an opening "."""
+        return self.vocabulary.ids([token.form for token in self.tokenizer.tokens(text)])
+
     def save(self, directory: str | Path) -> None:
         """Write the pipeline's files, each completely or not at all; no code is written, only weights, words and settings.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import IO
 
 from whence.data.arrow import arrow
+from whence.data.formulas import inert
 from whence.explanation import Explanation
 from whence.explanations import Explanations
 
@@ -25,7 +26,7 @@ def csv_lines(groups: Groups, *, head: bool = True) -> str:
 
 
 def _cell(value: object) -> object:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else value
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else inert(value)
 
 
 def parquet(groups: Groups) -> bytes:

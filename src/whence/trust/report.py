@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 import whence
+from whence.data.formulas import inert
 from whence.errors import InputError
 from whence.render import colour
 from whence.render.colour import Shade, hexadecimal, visible
@@ -40,7 +41,7 @@ def leaderboard(found: Evaluation) -> str:
     stream = io.StringIO()
     writer = csv.DictWriter(stream, ["method", *COLUMNS, "error", "flags"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(found.table())
+    writer.writerows({name: inert(cell) for name, cell in row.items()} for row in found.table())
     return stream.getvalue()
 
 

@@ -10,7 +10,7 @@ from tests.corpus.learned.making import CLASSES, Row, random_rows, write
 from whence.corpus.learned.errors import errors
 from whence.corpus.learned.report import page
 from whence.corpus.learned.results import notes_of
-from whence.errors import InputError
+from whence.errors import DataError, InputError
 
 TRUTH = {"0": "negative", "1": "positive", "negative": "negative", "POSITIVE": "positive"}
 
@@ -51,6 +51,12 @@ def test_only_explanations_of_the_classes_in_question_count(tmp_path: Path, targ
     assert {(row["label"], row["word"]) for row in found} == {key for key, total in pulls.items() if total > 1e-9}
     for row in found:
         np.testing.assert_allclose(row["pull"] * row["texts"], pulls[row["label"], row["word"]], rtol=1e-9)
+
+
+def test_a_class_that_the_manifest_does_not_know_is_named(tmp_path: Path) -> None:
+    rows = [each._replace(predicted="mixed") if each.row == 3 else each for each in random_rows(40, targets=("predicted",))]
+    with pytest.raises(DataError, match=r"is damaged: a text has the class 'mixed', but .* knows negative, positive"):
+        errors(write(tmp_path, rows, labels=True), count=100)
 
 
 def test_a_planted_shortcut_is_found(tmp_path: Path) -> None:

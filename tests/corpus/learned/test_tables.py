@@ -42,6 +42,12 @@ def test_csv_and_json_hold_the_values_as_they_are() -> None:
     assert json.loads(json_lines(table, name="words").split("\n")[0])["table"] == "words"
 
 
+@pytest.mark.parametrize("word", ["=cmd|' /C calc'!A0", "+1", "-2+3", "@SUM(A1)", "\t=1"])
+def test_no_cell_of_csv_is_a_formula(word: str) -> None:
+    rows = list(csv.reader(io.StringIO(csv_lines(pa.table({word: [word, "a=1"], "mean": [-1.5, 2.0]})))))
+    assert rows == [[f"'{word}", "mean"], [f"'{word}", "-1.5"], ["a=1", "2.0"]]
+
+
 def test_a_table_is_split_where_columns_change() -> None:
     table = pa.table({"target": ["a", "a", "b"], "end": ["most", "least", "least"], "n": [1, 2, 3], "rank": [1, 1, 1]})
     found = sections_by(table, ["target", "end"], "{target}: {end}", without=["rank"])

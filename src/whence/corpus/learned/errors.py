@@ -55,7 +55,7 @@ def errors_of(corpus: Opened, *, count: int = COUNT, least_count: int = OFTEN, c
 def _confusion(corpus: Opened, notes: list[str]) -> Any:
     """The number of texts by label and prediction."""
     rows = corpus.rows("SELECT truth AS label, predicted, count(DISTINCT row) AS texts FROM judged GROUP BY ALL")
-    rows.sort(key=lambda row: (corpus.classes.index(row["label"]), corpus.classes.index(row["predicted"])))
+    rows.sort(key=lambda row: (corpus.number_of(row["label"]), corpus.number_of(row["predicted"])))
     total, right = sum(row["texts"] for row in rows), sum(row["texts"] for row in rows if row["label"] == row["predicted"])
     said = [f"{right:,} of {total:,} predictions are right ({100 * right / total:.1f} %)"] if total else []
     pa = arrow()

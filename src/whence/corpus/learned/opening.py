@@ -42,6 +42,15 @@ class Opened:
         """The names of the model's classes."""
         return tuple(self.manifest["model"].get("classes", ()))
 
+    def number_of(self, name: str) -> int:
+        """The number of a class that a text names; one that the manifest does not know is refused."""
+        if name not in self.classes:
+            raise DataError(
+                f"{self.place} is damaged: a text has the class {name!r}, but {MANIFEST} knows {', '.join(self.classes)}; "
+                f"{AGAIN}"
+            )
+        return self.classes.index(name)
+
     @property
     def is_signed(self) -> bool:
         """Whether relevance can speak against a class."""

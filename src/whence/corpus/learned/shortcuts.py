@@ -58,7 +58,7 @@ def shortcuts(corpus: Opened, *, count: int, least_count: int) -> Any:
         QUALIFY row_number() OVER (PARTITION BY predicted ORDER BY low DESC, word) <= $3""",
         [least_count, NORMAL, count, SMALLEST],
     )
-    rows.sort(key=lambda row: (corpus.classes.index(row["predicted"]), -row["low"], row["word"]))
+    rows.sort(key=lambda row: (corpus.number_of(row["predicted"]), -row["low"], row["word"]))
     pa = arrow()
     counts = [(name, pa.int64()) for name in ("texts_wrong", "texts_right")]
     numbers = [(name, pa.float64()) for name in ("share_wrong", "share_right", "difference", "low", "high")]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 from rich.cells import cell_len
 
 from whence.data.arrow import arrow
+from whence.data.formulas import inert
 from whence.render.colour import one_line
 
 LONGEST = 72  # characters of a cell in a table for people
@@ -84,14 +85,14 @@ def csv_lines(table: Any, *, head: bool = True) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     if head:
-        writer.writerow(table.schema.names)
+        writer.writerow(map(inert, table.schema.names))
     writer.writerows(zip(*([_csv_cell(value) for value in _values(column)] for column in table.columns), strict=True))
     return stream.getvalue()
 
 
 def _csv_cell(value: object) -> object:
-    """A list, map or struct as JSON; the rest as it is."""
-    return _json(cast(object, value)) if isinstance(value, (list, dict)) else value
+    """A list, map or struct as JSON, the rest as it is; none is a formula."""
+    return _json(cast(object, value)) if isinstance(value, (list, dict)) else inert(value)
 
 
 def _values(column: Any) -> list[Any]:

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 # C type, names, meaning. One kernel call covers one direction of a layer, some of its steps and some rows of its batch.
 FIELDS = (
-    ("long", "first last", "the rows of the batch to compute"),
-    ("long", "from to", "the steps to compute"),
-    ("long", "block", "how many rows go through the steps together"),
-    ("long", "batch inputs hidden targets", "the sizes B, E, H and K"),
-    ("long", "is_reverse", "whether the direction reads each sequence from its end"),
-    ("long", "is_added", "whether r_x is added to, as it holds the other direction's relevance"),
-    ("long", "is_by_step", "whether r_x has one number per step, the sum over the inputs"),
-    ("long", "x_time x_row out_time out_row tape_time", "strides, counted in numbers"),
-    ("long", "r_target r_out_target r_out_time r_out_row r_x_target r_x_time r_x_row", "strides, counted in numbers"),
-    ("const long *", "lengths", "(B,) the length of every sequence, descending"),
+    ("int64_t", "first last", "the rows of the batch to compute"),
+    ("int64_t", "from to", "the steps to compute"),
+    ("int64_t", "block", "how many rows go through the steps together"),
+    ("int64_t", "batch inputs hidden targets", "the sizes B, E, H and K"),
+    ("int64_t", "is_reverse", "whether the direction reads each sequence from its end"),
+    ("int64_t", "is_added", "whether r_x is added to, as it holds the other direction's relevance"),
+    ("int64_t", "is_by_step", "whether r_x has one number per step, the sum over the inputs"),
+    ("int64_t", "x_time x_row out_time out_row tape_time", "strides, counted in numbers"),
+    ("int64_t", "r_target r_out_target r_out_time r_out_row r_x_target r_x_time r_x_row", "strides, counted in numbers"),
+    ("const int64_t *", "lengths", "(B,) the length of every sequence, descending"),
     ("const REAL *", "x", "(T, B, E)"),
     ("const REAL *", "u w u_back w_back", "the weights, packed by the cell"),
     ("const REAL *", "bias_x bias_h", "(G·H,) the biases, zero where the layer has none"),
@@ -29,7 +29,7 @@ FIELDS = (
     ("REAL *", "scratch", "memory for this call"),
     ("double", "epsilon returned delta", "the rule: ε, the part of ε that is returned, δ"),
 )
-SCALARS = {"long": ctypes.c_long, "double": ctypes.c_double}
+SCALARS = {"int64_t": ctypes.c_int64, "double": ctypes.c_double}
 
 
 class Arguments(ctypes.Structure):

@@ -41,13 +41,13 @@ class Kernels:
         self.work = getattr(library, f"work_{ending}")
         self._pack, self._scratch = getattr(library, f"pack_{ending}"), getattr(library, f"scratch_{ending}")
         self._pack.argtypes = (
-            [ctypes.c_long] * 2 + [ctypes.c_void_p] + [ctypes.c_long] * 2 + [ctypes.c_void_p] + [ctypes.c_long] * 3
+            [ctypes.c_int64] * 2 + [ctypes.c_void_p] + [ctypes.c_int64] * 2 + [ctypes.c_void_p] + [ctypes.c_int64] * 3
         )
-        self._scratch.argtypes, self._scratch.restype = [ctypes.c_long] * 4, ctypes.c_long
+        self._scratch.argtypes, self._scratch.restype = [ctypes.c_int64] * 4, ctypes.c_int64
         self._compare: Callable[[int, int, int], int] = library.memcmp
         library.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
         count = getattr(library, f"columns_{ending}")
-        count.restype = ctypes.c_long
+        count.restype = ctypes.c_int64
         self.columns: int = count()
         self.native = native
 

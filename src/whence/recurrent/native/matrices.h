@@ -11,33 +11,33 @@ typedef REAL vector __attribute__((vector_size(BYTES), aligned(sizeof(REAL)), ma
 enum { LANES = BYTES / sizeof(REAL), COLUMNS = ACROSS * LANES };
 
 /* How many columns a panel has; Python needs it to allocate panels. */
-long NAME(columns)(void) { return COLUMNS; }
+int64_t NAME(columns)(void) { return COLUMNS; }
 
 /* Copy a matrix (depth, columns) of any strides into panels of `deep` rows, starting at row `row` and column `column`. */
-void NAME(pack)(long depth, long columns, const REAL *from, long from_row, long from_column, REAL *panels, long deep, long row,
-                long column) {
-    for (long begin = 0; begin < depth; begin += LANES) { /* a few rows at a time, so that what is written stays in the cache */
-        const long end = begin + LANES < depth ? begin + LANES : depth;
-        for (long j = 0; j < columns; j++) {
-            const long at = column + j;
+void NAME(pack)(int64_t depth, int64_t columns, const REAL *from, int64_t from_row, int64_t from_column, REAL *panels,
+                int64_t deep, int64_t row, int64_t column) {
+    for (int64_t begin = 0; begin < depth; begin += LANES) { /* a few rows at a time, so that what is written stays in the cache */
+        const int64_t end = begin + LANES < depth ? begin + LANES : depth;
+        for (int64_t j = 0; j < columns; j++) {
+            const int64_t at = column + j;
             REAL *to = panels + (at / COLUMNS * deep + row) * COLUMNS + at % COLUMNS;
             const REAL *own = from + j * from_column;
-            for (long k = begin; k < end; k++) to[k * COLUMNS] = own[k * from_row];
+            for (int64_t k = begin; k < end; k++) to[k * COLUMNS] = own[k * from_row];
         }
     }
 }
 
-static inline long padded(long columns) { return (columns + COLUMNS - 1) / COLUMNS * COLUMNS; }
+static inline int64_t padded(int64_t columns) { return (columns + COLUMNS - 1) / COLUMNS * COLUMNS; }
 
 /* c = a b for `rows` ≤ DOWN rows of a (·, depth) and one panel b (depth, COLUMNS). Inlined, so that rows is a constant. */
-static inline __attribute__((always_inline)) void tile(const int rows, long depth, const REAL *restrict a, long a_row,
-                                                       const REAL *restrict b, REAL *restrict c, long c_row) {
+static inline __attribute__((always_inline)) void tile(const int rows, int64_t depth, const REAL *restrict a, int64_t a_row,
+                                                       const REAL *restrict b, REAL *restrict c, int64_t c_row) {
     vector sum[DOWN][ACROSS];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
         for (int v = 0; v < ACROSS; v++) sum[r][v] = (vector){0};
-    for (long k = 0; k < depth; k++) {
+    for (int64_t k = 0; k < depth; k++) {
         vector own[ACROSS];
 #pragma GCC unroll 8
         for (int v = 0; v < ACROSS; v++) own[v] = *(const vector *)(b + k * COLUMNS + v * LANES);
@@ -55,9 +55,9 @@ static inline __attribute__((always_inline)) void tile(const int rows, long dept
 }
 
 /* c (rows, c_row) = a (rows, depth) b, where b holds `columns` columns in panels; rows of c are as long as whole panels. */
-static void product(long rows, long depth, long columns, const REAL *a, long a_row, const REAL *b, REAL *c, long c_row) {
-    for (long j = 0; j < columns; j += COLUMNS, b += depth * COLUMNS) {
-        long r = 0;
+static void product(int64_t rows, int64_t depth, int64_t columns, const REAL *a, int64_t a_row, const REAL *b, REAL *c, int64_t c_row) {
+    for (int64_t j = 0; j < columns; j += COLUMNS, b += depth * COLUMNS) {
+        int64_t r = 0;
         for (; r + DOWN <= rows; r += DOWN) tile(DOWN, depth, a + r * a_row, a_row, b, c + r * c_row + j, c_row);
         const REAL *last = a + r * a_row;
         REAL *to = c + r * c_row + j;

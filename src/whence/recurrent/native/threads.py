@@ -17,7 +17,7 @@ from whence.recurrent.native.arguments import Arguments
 class Work(ctypes.Structure):
     """The struct `Work` of layer.h: a kernel, what each call of it is given, and the number of the next call."""
 
-    _fields_ = [("kernel", ctypes.c_void_p), ("parts", ctypes.c_void_p), ("count", ctypes.c_long), ("next", ctypes.c_long)]
+    _fields_ = [("kernel", ctypes.c_void_p), ("parts", ctypes.c_void_p), ("count", ctypes.c_int64), ("next", ctypes.c_int64)]
 
 
 @cache
