@@ -30,6 +30,7 @@ class Ended(nn.Module):
         )
         self.out = nn.Linear(8, classes)
         self.numbers = torch.arange(1.0, classes + 1)
+        self.buffer: Tensor
         self.register_buffer("buffer", torch.arange(1.0, classes + 1))
         self.weight = nn.Parameter(torch.arange(1.0, classes + 1))
         if bias is not None:
@@ -180,7 +181,7 @@ CONSTANTS: list[Callable[[Tensor, Ended], Tensor]] = [
     lambda z, m: (z[:, -1].softmax(-1) / torch.tensor([1.0, 1 / 2, 1 / 3])).sum(-1, keepdim=True),
     lambda z, m: (z[:, -1].softmax(-1) @ m.weight)[:, None],
     lambda z, m: (z[:, -1].softmax(-1) @ m.buffer)[:, None],
-    lambda z, m: sum(n * z[:, -1].softmax(-1)[:, n - 1 : n] for n in (1, 2, 3)),
+    lambda z, m: torch.stack([n * z[:, -1].softmax(-1)[:, n - 1] for n in (1, 2, 3)]).sum(0)[:, None],
 ]
 
 

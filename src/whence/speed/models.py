@@ -6,6 +6,14 @@ from torch import Tensor, nn
 CLASSES = 5
 
 
+def classifier(features: int, *, bias: bool = True) -> nn.Linear:
+    """A linear head whose scores are as large as a trained model's: what the stabiliser shares out of small ones is counted."""
+    head = nn.Linear(features, CLASSES, bias=bias)
+    with torch.no_grad():
+        head.weight.mul_(20)
+    return head
+
+
 class Layers(nn.Module):
     """A classifier like the paper's: the last states of a recurrent layer, in one or both directions, and a linear head."""
 
@@ -15,7 +23,7 @@ class Layers(nn.Module):
         super().__init__()
         more = {"proj_size": projected} if projected else {}
         self.encoder: nn.Module = layer(size, size, num_layers=layers, bidirectional=bidirectional, batch_first=True, **more)  # type: ignore[call-arg]
-        self.head = nn.Linear((projected or size) * (1 + bidirectional), CLASSES, bias=False)
+        self.head = classifier((projected or size) * (1 + bidirectional), bias=False)
         self.directions = 1 + bidirectional
 
     def forward(self, x: Tensor) -> Tensor:
@@ -30,7 +38,7 @@ class CellLoop(nn.Module):
 
     def __init__(self, size: int, hidden: int) -> None:
         super().__init__()
-        self.cell, self.head = nn.LSTMCell(size, hidden), nn.Linear(hidden, CLASSES)
+        self.cell, self.head = nn.LSTMCell(size, hidden), classifier(hidden)
 
     def forward(self, x: Tensor) -> Tensor:
         """The scores (B, 5)."""
@@ -60,7 +68,7 @@ class HandWritten(nn.Module):
     def __init__(self, size: int, hidden: int) -> None:
         super().__init__()
         self.inputs, self.states = nn.Linear(size, 4 * hidden), nn.Linear(hidden, 4 * hidden)
-        self.head, self.hidden = nn.Linear(hidden, CLASSES), hidden
+        self.head, self.hidden = classifier(hidden), hidden
 
     def step(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """The states (B, H) after a step."""
@@ -111,7 +119,7 @@ class HandWrittenGRU(nn.Module):
     def __init__(self, size: int, hidden: int) -> None:
         super().__init__()
         self.inputs, self.states = nn.Linear(size, 3 * hidden), nn.Linear(hidden, 3 * hidden)
-        self.head, self.hidden = nn.Linear(hidden, CLASSES), hidden
+        self.head, self.hidden = classifier(hidden), hidden
 
     def forward(self, x: Tensor) -> Tensor:
         """The scores (B, 5)."""
@@ -132,7 +140,7 @@ class EightLinears(nn.Module):
         super().__init__()
         self.inputs = nn.ModuleList([nn.Linear(size, hidden) for _ in range(4)])
         self.states = nn.ModuleList([nn.Linear(hidden, hidden) for _ in range(4)])
-        self.head, self.hidden = nn.Linear(hidden, CLASSES), hidden
+        self.head, self.hidden = classifier(hidden), hidden
 
     def forward(self, x: Tensor) -> Tensor:
         """The scores (B, 5)."""
@@ -150,7 +158,7 @@ class EntityAware(nn.Module):
     def __init__(self, size: int, hidden: int) -> None:
         super().__init__()
         self.static, self.hidden = size // 2, hidden
-        self.gate, self.head = nn.Linear(self.static, hidden), nn.Linear(hidden, CLASSES)
+        self.gate, self.head = nn.Linear(self.static, hidden), classifier(hidden)
         self.inputs = nn.Parameter(torch.randn(size, 3 * hidden) * 0.1)
         self.states = nn.Parameter(torch.randn(hidden, 3 * hidden) * 0.1)
         self.bias = nn.Parameter(torch.zeros(3 * hidden))
@@ -171,7 +179,7 @@ class MinGRU(nn.Module):
 
     def __init__(self, size: int, hidden: int) -> None:
         super().__init__()
-        self.gate, self.content, self.head = nn.Linear(size, hidden), nn.Linear(size, hidden), nn.Linear(hidden, CLASSES)
+        self.gate, self.content, self.head = nn.Linear(size, hidden), nn.Linear(size, hidden), classifier(hidden)
 
     def forward(self, x: Tensor) -> Tensor:
         """The scores (B, 5)."""
@@ -188,7 +196,7 @@ class Attending(nn.Module):
     def __init__(self, size: int, hidden: int, *, outputs: int = 10) -> None:
         super().__init__()
         self.encoder, self.decoder = nn.GRU(size, hidden, batch_first=True), nn.GRUCell(hidden, hidden)
-        self.score, self.head, self.outputs = nn.Linear(hidden, hidden), nn.Linear(2 * hidden, CLASSES), outputs
+        self.score, self.head, self.outputs = nn.Linear(hidden, hidden), classifier(2 * hidden), outputs
 
     def forward(self, x: Tensor) -> Tensor:
         """The scores (B, 5), the mean over the decoder's steps."""
@@ -208,7 +216,7 @@ class ConvolutionalLSTM(nn.Module):
     def __init__(self, hidden: int) -> None:
         super().__init__()
         self.convolution = nn.Conv2d(1 + hidden, 4 * hidden, 3, padding=1)
-        self.head, self.hidden = nn.Linear(hidden, CLASSES), hidden
+        self.head, self.hidden = classifier(hidden), hidden
 
     def forward(self, x: Tensor) -> Tensor:
         """The scores (B, 5)."""
@@ -227,7 +235,7 @@ class ConvolutionThenLSTM(nn.Module):
     def __init__(self, size: int, hidden: int) -> None:
         super().__init__()
         self.convolution, self.pool = nn.Conv1d(size, hidden, 5, padding=2), nn.MaxPool1d(2)
-        self.encoder, self.head = nn.LSTM(hidden, hidden, batch_first=True), nn.Linear(hidden, CLASSES)
+        self.encoder, self.head = nn.LSTM(hidden, hidden, batch_first=True), classifier(hidden)
 
     def forward(self, x: Tensor) -> Tensor:
         """The scores (B, 5)."""
