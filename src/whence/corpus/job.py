@@ -17,6 +17,7 @@ from whence.corpus.sources import Source
 from whence.corpus.storage import Local, Storage
 from whence.data.arrow import arrow
 from whence.errors import DataError, InputError, WhenceError
+from whence.revision import RULES
 
 SECONDS = 10.0  # between two writings of the manifest; the parts themselves say that they are done
 Progress = Callable[[int, int, int | None], None]  # rows done, bytes of the input taken, bytes in all
@@ -73,7 +74,7 @@ Engine = Callable[[Work, Iterable[Part]], Generator[Written]]
 def run(job: Job, engine: Engine, *, restart: bool = False, progress: Progress = silent) -> dict[str, Any]:
     """Explain what is not explained yet, and return the manifest."""
     _require_apart(job)
-    identity = {"version": __version__, **job.identity, "input": job.source.identity()}
+    identity = {"version": __version__, "rules": RULES, **job.identity, "input": job.source.identity()}
     with job.storage.locked():
         manifest = None if restart else read_manifest(job.storage)
         if manifest is not None and (manifest["parts"] or any(map(PART.fullmatch, job.storage.sizes()))):
@@ -177,7 +178,9 @@ def _work(
                 )
             progress(count["rows"], source.read, source.size)
 
-    work = Work(job.task, job.storage, job_digest(identity), {**job.facts, **job.identity, "version": __version__})
+    work = Work(
+        job.task, job.storage, job_digest(identity), {**job.facts, **job.identity, "version": __version__, "rules": RULES}
+    )
     written = time.monotonic()
     try:
         with closing(engine(work, missing())) as finished:

@@ -14,6 +14,7 @@ FORMAT = 1
 # What makes two jobs the same, and how a person calls it.
 SAME = {
     "version": "the version of whence",
+    "rules": "the number of the rules",
     "model": "the model",
     "method": "the method",
     "target": "the target",

@@ -1,5 +1,6 @@
 """Two corpora and two parts of one, against an independent count."""
 
+import json
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,17 @@ def test_words_are_compared_occurrence_by_occurrence(tmp_path: Path) -> None:
     assert bounds == sorted(bounds, reverse=True)
     assert notes_of(found.words)[0].startswith("difference: the mean of b − a over the same words in the same texts")
     assert notes_of(found.words)[1].startswith("10 words were compared")
+
+
+def test_corpora_that_were_made_by_different_rules_are_told_apart(tmp_path: Path) -> None:
+    _, _, a, b = two(tmp_path)
+    for folder, rules in ((a, 1), (b, 2)):
+        manifest = json.loads((folder / "manifest.json").read_text())
+        (folder / "manifest.json").write_text(json.dumps({**manifest, "rules": rules}))
+    told = "the amounts were made by different rules (number 1 and 2): explain one again"
+    for table in compare(a, b):
+        assert told in notes_of(table)
+    assert told not in notes_of(compare(a, a).words)
 
 
 def test_predictions_are_counted_by_row(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ def explanation_of(row: Mapping[str, Any], manifest: Mapping[str, Any]) -> Expla
         predicted=row["predicted"],
         target=row["target"],
         method=manifest["method"],
+        rules=manifest.get("rules", 1),
         model=manifest["model"]["name"],
         is_signed=bool(manifest["is_signed"]),
         versus=manifest.get("versus") or "",

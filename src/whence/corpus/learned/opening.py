@@ -114,9 +114,19 @@ def opened(out: str | Path, other: str | Path | None = None, *, words: bool = Tr
                 if words:
                     folder.require_tokens()
             notes = (*first.notes(), *(second.notes() if second else ()))
+            if second and (both := (_rules(first.manifest), _rules(second.manifest))) and both[0] != both[1]:
+                notes = (
+                    *notes,
+                    f"the amounts were made by different rules (number {both[0]} and {both[1]}): explain one again",
+                )
             yield Opened(str(first.place), first.manifest, connection, first.columns, notes, second and second.manifest)
         finally:
             connection.close()
+
+
+def _rules(manifest: Mapping[str, Any]) -> int:
+    """The number of the rules that a corpus was made by; 1 if it does not say so."""
+    return manifest.get("rules", 1)
 
 
 def _here(out: str | Path, folder: Path) -> Path:
