@@ -58,12 +58,10 @@ def table() -> str:
     """All heads, as a table in Markdown."""
     rows = [f"| head | {' | '.join(COLUMNS)} |", "|---|---|---|---|"]
     for name in ("logits", *HEADS, *NORMALISED):
-        values = [
-            cosines(name, whence.LRP()),
-            cosines(name, whence.LRP(), as_a_whole=True),
-            cosines(name, whence.GradientXInput()),
-        ]
-        rows.append(f"| {name} | " + " | ".join(f"{value:.2f}".replace("-", "−") for value in values) + " |")
+        whole = None if name in OTHERWISE else cosines(name, whence.LRP(), as_a_whole=True)
+        values = (cosines(name, whence.LRP()), whole, cosines(name, whence.GradientXInput()))
+        shown = ["" if value is None else f"{value:.2f}".replace("-", "−") for value in values]
+        rows.append(f"| {name} | {' | '.join(shown)} |")
     return "\n".join(rows)
 
 

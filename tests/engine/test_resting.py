@@ -257,3 +257,77 @@ def test_a_result_that_is_written_over_keeps_its_value_at_rest() -> None:
         left = lambda z, of=of: of(z)[:, 1:].sum(1) / z.shape[1]  # noqa: E731
         plain, own = (relevance(Ended(head, bias=-3.0).double(), x, target=0) for head in (then(left, lambda p: p), cut(of)))
         assert_close(own.relevance, plain.relevance)
+
+
+def told(head: Head, x: Tensor | None = None, *, delta: float = 0.0) -> Tensor:
+    x = torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(3), dtype=torch.float64) if x is None else x
+    return relevance(Ended(head).double(), x, target=0, method=LRP(delta=delta)).check(1e-9).relevance
+
+
+@pytest.mark.parametrize("join", [torch.cat, lambda pair, dim: torch.stack(pair, -1).flatten(-2)])
+def test_two_classes_of_one_probability_are_joined_in_any_order(join: Any) -> None:
+    expected = told(lambda z: (1 - z[:, -1, :1].sigmoid()) * 1.0 + 0.0)
+    one = told(lambda z: join([1 - z[:, -1, :1].sigmoid(), z[:, -1, :1].sigmoid()], -1))
+    other = told(lambda z: join([z[:, -1, :1].sigmoid(), 1 - z[:, -1, :1].sigmoid()], -1).flip(-1) * 1.0)
+    for found in (one, other):
+        assert torch.cosine_similarity(found.flatten(), expected.flatten(), 0) > 0.999
+
+
+@pytest.mark.parametrize("far", [-torch.inf, -1e9, -1e5])
+def test_what_a_mask_leaves_out_gets_no_part_of_a_normaliser(far: float) -> None:
+    def masked(z: Tensor) -> Tensor:
+        away = (torch.arange(z.shape[1]) >= 3)[:, None]
+        return z.masked_fill(away, far).logsumexp(1)
+
+    assert_close(told(masked), told(lambda z: z[:, :3].logsumexp(1)), rtol=1e-6, atol=1e-9)
+
+
+def ones_first(p: Tensor) -> Tensor:
+    return torch.cat([torch.ones_like(p[:, :1]), 1 - p[:, :-1]], 1)
+
+
+def written_ones(p: Tensor) -> Tensor:
+    kept = torch.ones_like(p)
+    kept[:, 1:] = 1 - p[:, :-1]
+    return kept
+
+
+@pytest.mark.parametrize("padded", [ones_first, written_ones, lambda p: F.pad(1 - p[:, :-1], (0, 0, 1, 0), value=1.0)])
+def test_a_constant_beside_probabilities_rests_at_its_own_value(padded: Head) -> None:
+    expected = told(lambda z: (1 - z[:, :-1].sigmoid()).prod(1))
+    assert_close(told(lambda z: padded(z.sigmoid()).prod(1)), expected)
+    assert_close(told(lambda z: padded(z.sigmoid()).cumprod(1)[:, -1]), expected)
+
+
+STATES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "sum": lambda kept, new: sum([kept, new]),  # type: ignore[arg-type,return-value]
+    "the other way": lambda kept, new: new + kept,
+    "stack": lambda kept, new: torch.stack([kept, new]).sum(0),
+    "clone": lambda kept, new: kept.clone() + new,
+    "view": lambda kept, new: kept.view(kept.shape) + new,
+    "twice negative": lambda kept, new: new - (-kept),
+    "in place": lambda kept, new: kept.add_(new),
+}
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0])
+@pytest.mark.parametrize("name", STATES)
+def test_a_former_state_behind_its_gate_absorbs_what_it_gets_however_it_is_added(name: str, delta: float) -> None:
+    class Cell(nn.Module):
+        def __init__(self, add: Callable[[Tensor, Tensor], Tensor]) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.lstm, self.out, self.add = nn.LSTM(5, 4, batch_first=True), nn.Linear(4, 2), add
+
+        def forward(self, x: Tensor, h: Tensor, c: Tensor) -> Tensor:
+            w, u, b, d = (getattr(self.lstm, each) for each in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"))
+            for x_t in x.unbind(1):
+                i, f, g, o = (x_t @ w.t() + h @ u.t() + b + d).chunk(4, -1)
+                c = self.add(f.sigmoid() * c, i.sigmoid() * g.tanh())
+                h = o.sigmoid() * c.tanh()
+            return self.out(h)
+
+    x, h, c = torch.randn(2, 3, 5).double(), torch.randn(2, 4).double(), torch.randn(2, 4).double()
+    plain, own = Cell(torch.add).double(), Cell(STATES[name]).double()
+    expected, found = (relevance(m, x, args=(h, c), target=1, method=LRP(delta=delta)) for m in (plain, own))
+    assert_close(found.relevance, expected.relevance, rtol=1e-3, atol=1e-3 * float(expected.relevance.abs().max()))

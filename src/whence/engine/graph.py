@@ -263,13 +263,19 @@ class GraphRun(Sight):
             z, own = self.opened(tensor, mark)
         return z, own if own.rest is not None else replace(own, rest=self.full(z.detach(), 0.0))
 
-    def behind_gate(self, tensor: Tensor, mark: Mark) -> tuple[Tensor, OpenSum]:
-        """A gate times a constant as a term of a sum: the constant is a former state, and absorbs what it gets."""
-        node = Node(mark.call, owner=mark.owner)
-        x = neurons.Absorbed.apply(self.anchor, [tensor.detach().clone()], None, node, self)
-        made = neurons.Opened.apply(x, [x], mark.is_infinite, self)
-        z, wire = made if self.shares else (made, None)
-        return z, OpenSum(cast(ModelCall, mark.call), wire, 1.0)
+    def settle(self, given: Sequence[tuple[Tensor, Mark]], *, is_state: bool = False) -> None:
+        """Where a gate times a source is beside a gate times a constant, the constant is a former state: it absorbs all."""
+        if not any([mark.state for _, mark in given]) or not (is_state or any([mark.is_gated for _, mark in given])):
+            return
+        for tensor, mark in given:
+            if mark.state:
+                node = Node(mark.call, owner=mark.owner)
+                alias = neurons.Absorbed.apply(self.anchor, [tensor.detach().clone()], None, node, self)
+                self.remember(mark).alias = alias
+                mark.sum = mark.done = mark.rest = mark.resting = mark.late = mark.carrier = None
+                mark.state = 0
+                if mark.call is not None:
+                    mark.call.sources = ()
 
     def put_off(self, y: Tensor, inputs: Sequence[Tensor], stand: Resting) -> None:
         """Note how a result that is seldom asked for as a sum stands as one, with its value at rest."""

@@ -127,6 +127,12 @@ class Mark:
         return self.rest is not None or self.stands_apart
 
     @property
+    def is_gated(self) -> bool:
+        """Whether it is a gate times a source."""
+        call = self.node.call
+        return not self.rests and self.node.gate is None and call is not None and call.rule.multiplies
+
+    @property
     def stands_apart(self) -> bool:
         """Whether it is a sum with a value at rest, or stands as one when it is asked for."""
         return self.resting is not None or (self.sum is not None and self.sum.rest is not None)

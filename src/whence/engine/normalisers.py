@@ -19,6 +19,7 @@ from whence.engine.run import ModelRun
 from whence.engine.sums import axes_of, is_close, reduced_owner, unshifted
 from whence.equations import secant
 
+MASKED = 1e4
 LogSumOf = tuple[Tensor, OpenSum]
 
 
@@ -101,7 +102,9 @@ def log_sum(run: ModelRun, call: ModelCall, known: Known, axes: tuple[int, ...],
     if not known.is_current:
         raise OverwrittenError
     z, own = run.rested(known.tensor, known.mark)
-    rest = torch.where(z.detach().isinf(), z.detach(), cast(Tensor, own.rest))
+    numbers = z.detach()  # what a mask puts far below the others is not there at rest, either
+    is_masked = numbers.isinf() | (numbers < numbers.amax(axes, keepdim=True) - MASKED)
+    rest = torch.where(is_masked, numbers, cast(Tensor, own.rest))
     y = LogPartition.apply(z, rest, axes, is_left, Node(call, owner=known.mark.owner), run)
     total = rest.logsumexp(axes, keepdim=True)
     wire = None if own.wire is None else own.wire.expand(z.shape).sum(axes, keepdim=True).expand(y.shape)

@@ -110,6 +110,7 @@ class GatedProduct(Rule):
         run.put(y, call, gate=is_gate, owner=owner, is_infinite=source.is_infinite or gate.is_infinite, rest=rest)
         if is_late:
             cast(Mark, y.__dict__[KEY]).late = source.late or Late(x, source, x._version)
+        cast(Mark, y.__dict__[KEY]).state = source.state
         if source.stands_apart:
             run.put_off(y, [x, by], lambda: self._weighed(run, call, x, source, by))
         return y
@@ -228,9 +229,12 @@ def multiplication(run: ModelRun, args: Args, kwargs: Kwargs) -> Rule:
     other = args[1 - place]
     if not (isinstance(other, Tensor) and other.is_floating_point()):
         return SCALES[place]
-    if mark.rests and call.marks[1 - place] is None and run.rules.product == "all" and not run.is_zero(other):
+    beside = call.marks[1 - place]
+    if beside is not None and beside.call is not None and any([node.is_live for node in beside.call.inputs]):
+        return SCALES[place]  # a constant that was put beside live values and taken out again
+    if mark.rests and beside is None and run.rules.product == "all" and not run.is_zero(other):
         return BEHIND_GATE[place] if mark.gate is not None else SCALES[place]
-    if mark.gate is not None and (call.marks[1 - place] is not None or not is_weight(other, x, run)):
+    if mark.gate is not None and (beside is not None or not is_weight(other, x, run)):
         return PRODUCT  # the constant is an initial state behind its gate
     return WEIGHT if run.is_trained(other) and not mark.rests else SCALES[place]
 

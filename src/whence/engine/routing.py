@@ -177,7 +177,7 @@ class Routing(Rule):
             return None
         own, node, samples = mark.sum, mark.node, run.samples
         is_simple = own is None or (own.bias is None and own.sides is None and own.wire is not None and own.rest is None)
-        is_simple = is_simple and mark.resting is None and (mark.rest is None or type(mark.rest) is float)
+        is_simple = is_simple and mark.resting is None and not mark.state and (mark.rest is None or type(mark.rest) is float)
         if not is_simple or run.is_audit or run.is_safe or mark.uncast is not None or mark.twin is not None:
             return None
         z = run.finished(x, mark) if own is None else run.at(x, mark)
@@ -205,6 +205,7 @@ class Routing(Rule):
     def _routed(self, moved: Moved) -> Any:
         """The call on finished neurons and on open sums; what comes of a sum and of something else can end as either."""
         run, call, live = moved.run, moved.call, moved.live
+        run.settle(live)
         call.sources = (live[0][1].node,) if len(live) == 1 else tuple(dict.fromkeys([mark.node for _, mark in live]))
         if self.overwrites:
             require_all_stay(moved)
@@ -252,7 +253,7 @@ class Routing(Rule):
         if is_given:
             return result
         given = [mark.rest for _, mark in live]
-        if type(given[0]) is float and given.count(given[0]) == len(given) and not moved.has_constants:
+        if all([type(each) is float for each in given]) and len({*given}) == 1 and not moved.has_constants:
             rests: Sequence[Any] = given[:1] * len(outputs)
         else:
             known = {id(t): run.rest_of(t.detach(), mark) for t, mark in live}
@@ -365,6 +366,7 @@ class Routing(Rule):
             run.put(out, call, is_live=is_live, is_infinite=is_infinite, **known)
             if len(live) == 1 and out.numel() == live[0][0].numel():
                 mark, source = cast(Mark, run.look(out)), live[0][1]
+                mark.state = source.state
                 if source.partition is not None or source.log_sums is not None:
                     run.remember(mark).partition, mark.log_sums = source.partition, source.log_sums
             if ends or is_squashed:

@@ -58,6 +58,11 @@ class Sum(Rule):
 
     def follow(self, run: ModelRun, call: ModelCall, args: Args, kwargs: Kwargs) -> Any:
         rests = any([mark is not None and mark.rests for mark in call.marks])
+        if rests:
+            run.settle(
+                [(x, mark) for x, mark in zip(call.tensors, call.marks, strict=True) if mark is not None and mark.is_live]
+            )
+            rests = any([mark is not None and mark.rests for mark in call.marks])
         if self.read in PLAIN and not rests and not kwargs and (two := _two_live(call)) is not None:
             return self._of_two(run, call, args[0], args[1], *two)
         if self.read is add and not rests and not kwargs and _has_plain_bias(run, call, args):
@@ -84,12 +89,8 @@ class Sum(Rule):
                 made = partial(self.made, run, call, args, kwargs, terms, known, live)
                 run.put_off(y, [x], lambda: _at_rest(run, y, made))
             return y
-        states = [mark for _, mark in live if mark.state] if any([_takes_up(mark) for _, mark in live]) else []
-        if states:
-            call.sources = tuple([mark.node for _, mark in live if mark not in states])
-        rests = rests and any([mark.rests and mark not in states for _, mark in live])
         made = partial(self.made, run, call, args, kwargs, terms, known, live)
-        z, own, fixed = made(states)
+        z, own, fixed = made()
         is_infinite = any([node.is_infinite for node in call.inputs])
         if len(live) < 2 and not is_infinite:
             is_infinite = not _are_finite(run, terms, known)
@@ -105,6 +106,9 @@ class Sum(Rule):
         if rests:
             run.put_off(z, [x for x, _ in live], lambda: _at_rest(run, z, made))
             note_log_sums(call, z, live)
+        if len(live) == 1:
+            mark, source = cast(Mark, z.__dict__[KEY]), live[0][1]
+            mark.state, mark.partition = source.state, source.partition if len(terms) > 1 else None
         return z
 
     def made(
@@ -116,16 +120,11 @@ class Sum(Rule):
         terms: Sequence[Term],
         known: Mapping[int, Mark | None],
         live: Sequence[tuple[Tensor, Mark]],
-        states: Sequence[Mark] = (),
         *,
         rests: bool = False,
     ) -> tuple[Tensor, OpenSum, list[Fixed]]:
         """The sum on the graph, what it is made of, and its constants. `rests`: with its value at rest."""
-        if rests:
-            opened = {id(x): run.rested(x, mark) for x, mark in live}
-        else:
-            opened = _opened(run, call, [(x, mark) for x, mark in live if mark not in states], terms)
-            opened.update({id(x): run.behind_gate(x, mark) for x, mark in live if mark in states})
+        opened = {id(x): run.rested(x, mark) for x, mark in live} if rests else _opened(run, call, live, terms)
         z = call.function(*[_on_graph(run, arg, opened) for arg in args], **kwargs)
         parts = [scaled_sum(opened[id(each)][1], scale) for each, scale in terms if id(each) in opened]
         fixed: list[Fixed] = []
@@ -180,11 +179,6 @@ def _at_rest(run: ModelRun, y: Tensor, made: Callable[..., tuple[Tensor, OpenSum
     for each in fixed:
         absorb(run, each, z, own, cast(Mark, y.__dict__[KEY]).node)
     return z, own
-
-
-def _takes_up(mark: Mark) -> bool:
-    """Whether it is a gate times a source, as a cell adds it to its former state behind another gate."""
-    return not mark.rests and mark.gate is None and mark.call is not None and mark.call.rule.multiplies
 
 
 class BehindGate(Sum):
@@ -404,7 +398,7 @@ def unshifted(known: Known, axes: tuple[int, ...]) -> tuple[Known, Known | None]
 
 def is_close(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors hold the same numbers but for rounding."""
-    some = 100 * torch.finfo(one.dtype).eps
+    some = max(100 * torch.finfo(one.dtype).eps, 1e-6)  # people add 1e-9 to what they divide by
     return one.shape == other.shape and bool(torch.allclose(one.detach(), other.detach(), rtol=some, atol=some))
 
 

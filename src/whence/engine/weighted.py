@@ -221,9 +221,9 @@ def _opened(run: ModelRun, call: ModelCall, weighting: Weighting, mark: Mark) ->
         z, own = run.opened(data, mark)
         return run.less_bias(call, z, own.bias, mark.node), None
     if mark.rests or mark.state:
-        is_former = mark.state == WHOLE and all([run.is_trained(weight) for weight in weighting.weights])
-        rests = not _scales(run, call, weighting)  # otherwise it is put off
-        z, own = run.behind_gate(data, mark) if is_former else run.opened(data, mark, rests=rests)
+        if mark.state == WHOLE and all([run.is_trained(weight) for weight in weighting.weights]):
+            run.settle([(data, mark)], is_state=True)
+        z, own = run.opened(data, mark, rests=not _scales(run, call, weighting))  # what only scales is put off
         return z, None if own.wire is None else own.wire.expand(z.shape)
     carrier, x = run.carried(data, mark)
     made = neurons.Opened.apply(carrier, [x], mark.is_infinite, run, weighting.dense == (-1,))

@@ -161,7 +161,7 @@ def _rearrange(run: "ModelRun", target: Tensor, func: Function, args: Args, kwar
 def _renamed(run: "ModelRun", target: Tensor, mark: Mark, twin: Tensor | None = None) -> Tensor:
     """Let a tensor stand for the result of the call out of place, which it holds now."""
     version, done, before = target._version, mark.done, mark.before
-    known: dict[str, Any] = {"before": before, "rest": mark.rest, "resting": mark.resting}
+    known: dict[str, Any] = {"before": before, "rest": mark.rest, "resting": mark.resting, "state": mark.state}
     run.attach(target, Mark(mark.run, mark.node, version, mark.sum, mark.fixed, True, done, twin, **known))
     run.set_buffers()  # its views are of other versions now
     return target
@@ -347,23 +347,23 @@ def _parts(
     if own is None:
         found = [(base, content if mark is None else run.finished(content, mark))]
         if whole.rest is not None or (mark is not None and mark.rest is not None):
-            whole.rest = rest = (
-                laid(run.rest_of(base.detach(), whole), base) if not isinstance(whole.rest, Tensor) else whole.rest
-            )
-            found.append((rest, torch.zeros_like(content) if mark is None else run.rest_of(content.detach(), mark)))
+            if not isinstance(whole.rest, Tensor):  # constants rest at what they are
+                whole.rest = laid(run.rest_of(base.detach(), whole) if whole.is_live else base.detach(), base)
+            found.append((whole.rest, content.detach() if mark is None else run.rest_of(content.detach(), mark)))
         return found
     if whole.twin is None:
         whole.twin, whole.done = _finished(run, base, whole).clone(), None
     if mark is not None:
         z, given = run.rested(content, mark) if mark.rests or own.rest is not None else run.opened(content, mark)
         if own.rest is None and given.rest is not None:
-            whole.sum = own = replace(own, rest=laid(base.new_zeros(()), base))
+            whole.sum = own = replace(own, rest=laid(base.new_zeros(()) if whole.is_live else base.detach(), base))
         if own.sides is not None:
             sided = run.sided(content, mark)[1]
             given = replace(given, sides=sided.sides, bias_sides=sided.bias_sides)
         finished = _finished(run, content, mark)
     else:
         z, given = _term(run, own.call, content, is_infinite=True)
+        given.rest = None if own.rest is None else content.detach()
         if own.sides is not None:
             given.sides = Sides(*OpenedSides.apply(content, None, None, run)[:2])
         if given.wire is not None and not is_counted:
