@@ -179,7 +179,7 @@ def partition_weights(z: Tensor, rest: Tensor) -> Tensor:
 def along(function: Callable[..., Tensor], refs: Sequence[Ref]) -> Tensor:
     """What a call that moves, picks or adds up numbers makes of the values at rest, in the places that it takes of the values."""
     values = tuple(ref.tensor.detach() for ref in refs)
-    starts = tuple(ref.rest.to(value).expand(value.shape).contiguous() for ref, value in zip(refs, values, strict=True))
+    starts = tuple(ref.rest.to(at).expand(at.shape).contiguous() for ref, at in zip(refs, values, strict=True))
     return torch.func.jvp(function, values, starts)[1].detach()
 
 
@@ -337,7 +337,7 @@ class Machine:
             return self.by_constant(function, a, b)
         left, right = function(a.form, b.tensor.detach()), function(a.tensor.detach(), b.form)
         if a.role == b.role:
-            return self.note((left + right) / 2)
+            return self.note((left + right) / 2, "source" if a.role == "source" else "unsure")
         return self.note(right if a.role == "gate" else left)
 
     def by_constant(self, function: Callable[[Tensor, Tensor], Tensor], a: Ref, b: Ref) -> Ref:
@@ -365,15 +365,22 @@ class Machine:
         if a.role == "constant" or b.role == "constant":
             return self.by_constant(torch.mul, a, b)
         if a.role == b.role:
-            tensor = (a.tensor * b.tensor.detach() + a.tensor.detach() * b.tensor) / 2
-            role: Role = "source" if a.role == "source" else "unsure"
-            if a.apart is None and b.apart is None:
-                return self.note(tensor, role, kind="source")
-            apart = a.form * (b.tensor + b.rest).detach() / 2 + b.form * (a.tensor + a.rest).detach() / 2
-            return self.note(tensor, role, apart=apart, start=a.rest * b.rest)
+            return self.by_means(a, b)
         gate, source = (a, b) if a.role == "gate" else (b, a)
         by = gate.tensor.detach()
         return self.again(lambda z: by * z, [source], "mixed" if "mixed" in (a.role, b.role) else "source", "source")
+
+    def by_means(self, a: Ref, b: Ref) -> Ref:
+        """The product of two of a kind: a half each; from values at rest, the mean of the other one and of its rest."""
+        tensor = (a.tensor * b.tensor.detach() + a.tensor.detach() * b.tensor) / 2
+        if a.apart is None and b.apart is None:
+            return self.note(tensor, "source" if a.role == "source" else "unsure", kind="source")
+        apart = a.form * (b.tensor + b.rest).detach() / 2 + b.form * (a.tensor + a.rest).detach() / 2
+        return self.note(tensor, "source" if a.role == "source" else "unsure", apart=apart, start=a.rest * b.rest)
+
+    def require_none_at_rest(self, ref: Ref) -> None:
+        if ref.apart is not None:
+            self.doubts.add("KNOWN a fused cell reads a value with a value at rest")
 
     def lstm_step(self, x: Tensor, h: Tensor, c: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         w, u, b, d = weights
@@ -390,6 +397,7 @@ class Machine:
 
 
 def lstm(m: Machine, ref: Ref, weights: Sequence[Tensor]) -> Ref:
+    m.require_none_at_rest(ref)
     h = c = zeros(m)
     found = list[Tensor]()
     for t in range(T):
@@ -399,6 +407,7 @@ def lstm(m: Machine, ref: Ref, weights: Sequence[Tensor]) -> Ref:
 
 
 def gru(m: Machine, ref: Ref) -> Ref:
+    m.require_none_at_rest(ref)
     weights, h = list(m.model.gru.parameters()), zeros(m)
     for t in range(T):
         h = m.note(m.gru_step(ref.form[:, t], h, weights)).tensor
@@ -880,6 +889,53 @@ def normed(m: Machine, ref: Ref) -> Ref:
     return m.linear(lambda z: (z - z.mean(-1, keepdim=True)) * scale + norm.bias, ref)
 
 
+class Head(NamedTuple):
+    """What makes two scores of a program's results: PyTorch's code around `self.head(…)`, its size, and its reference."""
+
+    template: str
+    size: int
+    reference: Callable[[Machine, Ref], Ref]
+
+
+def three_each(ref: Ref, m: Machine) -> Ref:
+    """Three values for each of two scores."""
+    return m.moved(lambda z: z.view(-1, 2, 3), ref)
+
+
+def gates(m: Machine, ref: Ref) -> Ref:
+    return m.activation(torch.sigmoid, three_each(ref, m), "gate")
+
+
+def noisy_or(m: Machine, ref: Ref) -> Ref:
+    """1 − (1 − a) (1 − b) (1 − c)."""
+    a, b, c = (m.moved(lambda z, n=n: z[..., n], m.shifted(gates(m, ref), 1.0, -1.0)) for n in range(3))
+    return m.shifted(m.by_means(m.by_means(a, b), c), 1.0, -1.0)
+
+
+def weighted_steps(m: Machine, ref: Ref) -> Ref:
+    """Positive sizes, averaged: softplus is no gate of what is only added to."""
+    return m.merged(lambda z: z.mean(-1), m.activation(F.softplus, three_each(ref, m), "unsure", "logarithm"))
+
+
+HEADS = {
+    "scores": Head("{z}", 2, lambda m, ref: ref),
+    "mean of sigmoids": Head("torch.sigmoid({z}.view(len(x), 2, 3)).mean(-1)", 6,
+                             lambda m, ref: m.merged(lambda z: z.mean(-1), gates(m, ref))),
+    "rating": Head("4 * torch.sigmoid({z}) + 1", 2,
+                   lambda m, ref: m.shifted(m.scaled(m.activation(torch.sigmoid, ref, "gate"), 4.0), 1.0)),
+    "mean of softplus": Head("F.softplus({z}.view(len(x), 2, 3)).mean(-1)", 6, weighted_steps),
+    "tanh of sigmoid": Head("torch.tanh({z}.sigmoid() - 0.3)", 2,
+                            lambda m, ref: m.activation(torch.tanh, m.shifted(m.activation(torch.sigmoid, ref, "gate"), -0.3))),
+    "mean log of softmax": Head("torch.log(torch.softmax({z}.view(len(x), 2, 3), -1)).mean(-1)", 6,
+                                lambda m, ref: m.merged(lambda z: z.mean(-1),
+                                                        m.activation(torch.log, m.softmax(three_each(ref, m))))),
+    "expected level": Head("torch.softmax({z}.view(len(x), 2, 3), -1) @ torch.arange(3.0, dtype=x.dtype)", 6,
+                           lambda m, ref: m.merged(lambda z: z @ torch.arange(3.0, dtype=z.dtype),
+                                                   m.softmax(three_each(ref, m)))),
+    "noisy or": Head("1 - (1 - torch.sigmoid({z}.view(len(x), 2, 3))).prod(-1)", 6, noisy_or),
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Program:
     """A list of instructions, the names that its score is computed from, and the numbers it runs on."""
@@ -888,12 +944,14 @@ class Program:
     results: tuple[str, ...]
     batch: int = 2
     number: int = 0  # of the random numbers
+    head: str = "scores"
 
     def __str__(self) -> str:
         lines = [line for instruction in self.body for line in str(instruction).splitlines()]
-        head = ", ".join(f"{name}{'.real' * (name[0] == 'c')}.flatten(1)" for name in self.results)
+        results = ", ".join(f"{name}{'.real' * (name[0] == 'c')}.flatten(1)" for name in self.results)
+        head = HEADS[self.head].template.format(z=f"self.head(torch.cat([{results}], 1))")
         lines = ["class Model(Layers):", "    def forward(self, x):", *(f"        {line}" for line in lines)]
-        lines += [f"        return self.head(torch.cat([{head}], 1))", f"# batch={self.batch}, number={self.number}"]
+        lines += [f"        return {head}", f"# batch={self.batch}, number={self.number}"]
         return "\n".join(lines)
 
     def model(self) -> Layers:
@@ -902,7 +960,7 @@ class Program:
         exec(str(self), names)
         torch.manual_seed(self.number)
         model = cast(Layers, names["Model"]())
-        model.head = nn.Linear(sum(H if name[0] == "v" else T * H for name in self.results), 2)
+        model.head = nn.Linear(sum(H if name[0] == "v" else T * H for name in self.results), HEADS[self.head].size)
         return model.double().requires_grad_(False)
 
     def inputs(self) -> Tensor:
@@ -917,7 +975,8 @@ class Program:
                 machine.names[instruction.out] = made if isinstance(made, Name) else Name(Box(made))
         found = [machine[name].form for name in self.results]
         parts = [(part.real if part.is_complex() else part).flatten(1) for part in found]
-        return machine, cast(nn.Linear, machine.model.head)(torch.cat(parts, 1))
+        scores = machine.note(cast(nn.Linear, machine.model.head)(torch.cat(parts, 1)))
+        return machine, HEADS[self.head].reference(machine, scores).form
 
 
 def family(op: Op) -> str:
@@ -955,7 +1014,9 @@ def programs(draw: st.DrawFn, longest: int = 9) -> Program:
         body.append(Instruction(op, out, a, b, t, k, n))
         names += [out] * bool(out)
     results = draw(st.lists(st.sampled_from(names[::-1]), min_size=1, max_size=3, unique=True))
-    return Program(tuple(body), tuple(results), draw(st.integers(1, 3)), draw(st.integers(0, 1000)))
+    return Program(
+        tuple(body), tuple(results), draw(st.integers(1, 3)), draw(st.integers(0, 1000)), draw(st.sampled_from(list(HEADS)))
+    )
 
 
 def kind_of(name: str) -> str:
@@ -1139,7 +1200,8 @@ def shorter(program: Program) -> list[Program]:
         for place in ("a", "b"):
             if getattr(each, place) != "x" and kind_of(getattr(each, place)) == "s":
                 found.append(replace(program, body=(*body[:n], replace(each, **{place: "x"}), *body[n + 1 :])))
-    return found + ([replace(program, batch=1)] if program.batch > 1 else [])
+    found += [replace(program, batch=1)] * (program.batch > 1)
+    return found + [replace(program, head="scores")] * (program.head != "scores")
 
 
 def trials(longest: int = 9) -> st.SearchStrategy[Trial]:
