@@ -79,7 +79,7 @@ class Note(NamedTuple):
     """What is known of a tensor. `is_combined`: it is a sum or product of gates and numbers alone.
 
     `apart`: the same numbers with slopes from the value at rest `start`, where there is one; `version`: the tensor's, of which
-    that is so. `kind`: it is a gate times a constant "state", or times a "source".
+    that is so. `kind`: it is a gate times a constant "state" (a "whole state" has the gate's form), or times a "source".
     """
 
     tensor: Tensor  # kept alive, so that an id stays its own
@@ -129,8 +129,9 @@ def secant(function: Callable[[Tensor], Tensor], z: Tensor, rest: Tensor) -> tup
     """The slope of an elementwise function from rest to z, and its value at rest; a tangent's where that is not finite."""
 
     def derivative(at: Tensor) -> Tensor:
-        at = at.detach().clone().requires_grad_()
-        return torch.autograd.grad(function(at).sum(), at)[0]
+        with torch.enable_grad():
+            at = at.detach().clone().requires_grad_()
+            return torch.autograd.grad(function(at).sum(), at)[0]
 
     value, start, at_end = function(z), function(rest), derivative(z)
     is_near = (z - rest).abs() <= 1e-3 * (1 + z.abs() + rest.abs())
@@ -292,8 +293,8 @@ class Slopes(TorchFunctionMode):
             return tuple(each for each in tensors_of(func(*args_, **kwargs_)) if each.is_floating_point())
 
         values = tuple(each.detach() for each in given)
-        found = iter(torch.func.jvp(flat, values, tuple(self.rest(each).expand(each.shape).clone() for each in given))[1])
-        return [next(found) if each.is_floating_point() else each for each in tensors_of(func(*args, **kwargs))]
+        found = iter(torch.autograd.functional.jvp(flat, values, tuple(self.rest(each).expand_as(each) for each in given))[1])
+        return [next(found).detach() if each.is_floating_point() else each for each in tensors_of(func(*args, **kwargs))]
 
     def put(self, result: Any, given: Any, rank: int = SOURCE, *, is_combined: bool = False) -> Any:
         """Note a result that was computed from what is given."""
@@ -472,9 +473,14 @@ class Slopes(TorchFunctionMode):
             terms = {"add": [(one, 1), (other, alpha)], "rsub": [(other, 1), (one, -alpha)]}.get(
                 name, [(one, 1), (other, -alpha)]
             )
-        if {"state", "source"} <= {note.kind for note in self.noted(args)}:
-            raise NotCovered("a gate times a constant beside a gate times a source: it may be a former state")
+        if any(note.kind == "source" and note.apart is None for note in self.noted(args)):  # a cell's new content
+            args = tuple(self.behind_gate(each) for each in args)
         return self.stand(self.put_sum(func(*args, **kwargs), terms), func, args, kwargs)
+
+    def behind_gate(self, term: Any) -> Any:
+        """A gate times a constant as a former state, a constant."""
+        note = self.note(term)
+        return term.detach().clone() if note is not None and note.kind in ("state", "whole state") else term
 
     def put_sum(self, result: Tensor, terms: Sequence[tuple[Any, Any]], given: Sequence[Any] = ()) -> Tensor:
         """Note a sum of scaled terms. One minus a gate, or another shift within [0, 1], is an activation of that gate."""
@@ -523,7 +529,8 @@ class Slopes(TorchFunctionMode):
             if self.is_trained(other) and not scales:
                 return self.stand(self.put(finished(gate) * other, gate), torch.mul, (gate, other))
             result = self.stand(self.put_sum(gate * other, [(gate, other)], given=[other]), torch.mul, (gate, other))
-            kind = "state" if self.rank(gate) and scales else ""
+            whole = "whole state" if other.dim() == result.dim() <= 2 else "state"
+            kind = whole if self.rank(gate) and scales else ""
             self.notes[id(result)] = self.notes[id(result)]._replace(kind=kind)
             return result
         return self.stand(self.put_sum(gate * other, [(gate, other)], given=[other]), torch.mul, (gate, other))
@@ -624,8 +631,8 @@ class Slopes(TorchFunctionMode):
         others = [each for n, each in enumerate(operands) if n != place]
         forms = [self.form(each) for each in operands]
         if any(self.is_trained(each) and each.dim() > 1 for each in others):
-            if self.notes[id(operands[place])].kind == "state" and operands[place].dim() <= 2:
-                raise NotCovered("a gate times a constant that goes through weights: it may be a former state")
+            if self.notes[id(operands[place])].kind == "whole state":
+                return self.put(function(*(each.detach() for each in operands)), operands)
             return self.put(function(*forms), operands)
         return self.stand(self.put(function(*operands), operands), function, operands)
 
@@ -890,7 +897,7 @@ class Slopes(TorchFunctionMode):
             return result if note.apart is None else self.standing(result, note.apart, cast(Tensor, note.start))
 
     def step(self, kind: str, x: Tensor, state: Sequence[Tensor], w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> list[Tensor]:
-        """One step of a cell, in the order of PyTorch's gates: i, f, g, o of an LSTM, r, z, n of a GRU; its calls are followed."""
+        """One step of a cell, in the order of PyTorch's gates: i, f, g, o (LSTM) or r, z, n (GRU); its calls are followed."""
         h = state[0]
         from_x, from_h = F.linear(x, w_ih, b_ih), F.linear(h, w_hh, b_hh)
         if kind in ("rnn_tanh", "rnn_relu"):
