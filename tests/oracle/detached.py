@@ -79,7 +79,8 @@ class Note(NamedTuple):
     """What is known of a tensor. `is_combined`: it is a sum or product of gates and numbers alone.
 
     `apart`: the same numbers with slopes from the value at rest `start`, where there is one; `version`: the tensor's, of which
-    that is so. `kind`: it is a gate times a constant "state" (a "whole state" has the gate's form), or times a "source".
+    that is so. `kind`: it is a gate times a constant "state" (a "whole state" has the gate's form), or times a "source"; it
+    is an "exponential", or the "partition" that exponentials sum up to.
     """
 
     tensor: Tensor  # kept alive, so that an id stays its own
@@ -420,7 +421,7 @@ class Slopes(TorchFunctionMode):
             return self.activation(name, func, args, kwargs)
         if name in LIKE:
             result = func(*args, **kwargs)
-            if self.note(first) is None:
+            if self.note(first) is None or result is first:
                 return result
             return self.stand(self.put(result, first, self.rank(first)), func, args, kwargs)
         if name in DROPOUTS:
@@ -431,10 +432,18 @@ class Slopes(TorchFunctionMode):
         if name == "view" and not isinstance(args[1], torch.dtype):
             func = Tensor.reshape  # products computed in another way may lie otherwise in memory
         if name in MOVES:
-            result = self.put(func(*args, **kwargs), (args, kwargs), self.common((args, kwargs)))
+            given = {id(each) for each in tensors_of((args, kwargs))}
+            result = mapped(lambda leaf: leaf.view_as(leaf) if id(leaf) in given else leaf, func(*args, **kwargs))
+            self.put(result, (args, kwargs), self.common((args, kwargs)))
+            kinds = {note.kind for note in self.noted((args, kwargs))}
+            if kinds == {"partition"} and isinstance(result, Tensor) and id(result) in self.notes:
+                self.notes[id(result)] = self.notes[id(result)]._replace(kind="partition")
             return self.stand(result, func, args, kwargs, is_pick=name in PICKS)
         if name in REDUCTIONS:
-            return self.stand(self.put(func(*args, **kwargs), args, self.rank(first)), func, args, kwargs)
+            result, note = self.put(func(*args, **kwargs), args, self.rank(first)), self.note(first)
+            kind = "partition" if name == "sum" and note is not None and note.kind == "exponential" else ""
+            self.notes[id(result)] = self.notes[id(result)]._replace(kind=kind)
+            return self.stand(result, func, args, kwargs)
         if name in POOLS | COMPLEX:
             return self.stand(self.put(func(*args, **kwargs), args), func, args, kwargs)
         if name in FACTORS:
@@ -734,6 +743,10 @@ class Slopes(TorchFunctionMode):
 
         if not self.rests(args[0]) and not bool(again(rest).any()):
             return result
+        if name == "log" and self.notes[id(args[0])].kind == "partition":
+            return self.standing(result, Blocked.apply("a logsumexp by hand", result.detach(), result), result)
+        if name == "exp" and not self.rests(args[0]):
+            self.notes[id(result)] = self.notes[id(result)]._replace(kind="exponential")
         slope, start = secant(again, z, rest)
         return self.standing(result, slope * x, start)
 
