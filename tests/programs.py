@@ -227,7 +227,10 @@ class Machine:
         """A weighted connection, a true sum."""
         if ref.kind == "state" and ref.tensor.dim() <= 2:
             self.doubts.add("a gate times a constant")
-        return self.note(function(ref.form), "source" if ref.is_live else "constant")
+        z = function(ref.form)
+        if z.is_complex() and bool((z == 0).any()) and bool(ref.tensor.any()):  # as a Fourier transform of a clamped row
+            self.doubts.add("terms cancel")
+        return self.note(z, "source" if ref.is_live else "constant")
 
     def moved(self, function: Callable[..., Tensor], *refs: Ref) -> Ref:
         return self.again(function, refs, joined(*refs))

@@ -631,8 +631,8 @@ class Slopes(TorchFunctionMode):
         if len(live) > 1 and self.product != "all":
             return self.taken_apart(function, operands)
         plain = [each.detach().clone() for each in operands]
-        operands = [self.form(each) for each in operands]
-        parts = [function(*(finished(operands[m]) if m == n else plain[m] for m in range(len(operands)))) for n in sources]
+        forms = [self.form(each) for each in operands]
+        parts = [function(*(finished(forms[m]) if m == n else plain[m] for m in range(len(operands)))) for n in sources]
         return self.put(exactly(parts[0], torch.stack(parts).mean(0)), operands)
 
     def weighed(self, function: Callable[..., Tensor], operands: Sequence[Tensor], place: int) -> Tensor:
