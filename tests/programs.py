@@ -2,7 +2,8 @@
 
 The module is Python source made of the instructions, with every change in place as PyTorch makes it. The reference knows no
 tensor that changes: a name stands for a place in a box, and a write puts a new tensor into the box. Its derivative times the
-input is LRP with ε → 0: gates are detached, and φ(z) is read as z · detach(φ(z) / z).
+input is LRP with ε → 0: gates are detached, and φ(z) is read as z · detach(φ(z) / z). What comes out of a function that is not
+0 at 0 has a second form, whose derivative counts only what the input changed from the value at rest.
 
     python -m tests.programs --examples 10000 --seed 1
 """
@@ -22,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import whence
+from tests.oracle.detached import partition_weights, secant
 from whence import LRP, ConservationError, TargetError, WhenceError
 
 T = H = 3  # equal, so that a transposed sequence is a sequence
@@ -58,14 +60,33 @@ Role = Literal["constant", "source", "mixed", "gate", "unsure"]
 
 
 class Ref(NamedTuple):
-    """A tensor of the reference, which nothing changes."""
+    """A tensor of the reference, which nothing changes.
+
+    `apart`: the same numbers with the slopes from the value at rest, where there is one; `start`: that value. `kind`: what it
+    is made of where a sum treats it in its own way: a gate times a "source", a gate times a "state", a "logarithm".
+    """
 
     tensor: Tensor
     role: Role
+    apart: Tensor | None = None
+    start: Tensor | None = None
+    kind: str = ""
 
     @property
     def is_live(self) -> bool:
         return self.role != "constant"
+
+    @property
+    def form(self) -> Tensor:
+        """What is read by everything but a product that shares relevance between its factors."""
+        return self.tensor if self.apart is None else self.apart
+
+    @property
+    def rest(self) -> Tensor:
+        """What it is when the sums below it are 0."""
+        if self.start is not None:
+            return self.start
+        return torch.zeros_like(self.tensor) if self.is_live else self.tensor.detach()
 
 
 class Lens(NamedTuple):
@@ -131,6 +152,13 @@ def joined(*refs: Ref) -> Role:
     return "mixed" if roles <= {"constant", "mixed", "source"} else "unsure"
 
 
+def along(function: Callable[..., Tensor], refs: Sequence[Ref]) -> Tensor:
+    """What a call that moves, picks or adds up numbers makes of the values at rest, picked like the values."""
+    values = tuple(ref.tensor.detach() for ref in refs)
+    starts = tuple(ref.rest.to(at).expand(at.shape).contiguous() for ref, at in zip(refs, values, strict=True))
+    return cast(Tensor, torch.autograd.functional.jvp(function, values, starts)[1]).detach()
+
+
 class Machine:
     """Runs a program out of place, with slopes in place of derivatives; `doubts` says why it cannot be a reference."""
 
@@ -147,27 +175,41 @@ class Machine:
         return self.read(self.names[name])
 
     def read(self, name: Name) -> Ref:
-        tensor, role = name.box.whole
-        for lens in name.lenses:
-            tensor = lens.get(tensor)
-        return Ref(tensor, role)
+        def part(tensor: Tensor | None) -> Tensor | None:
+            for lens in name.lenses:
+                tensor = None if tensor is None else lens.get(tensor)
+            return tensor
+
+        whole = name.box.whole
+        return Ref(cast(Tensor, part(whole.tensor)), whole.role, part(whole.apart), part(whole.start))
 
     def write(self, name: Name, ref: Ref) -> None:
         """Put new content into a place. What was there before stays only around it."""
-        wholes = [name.box.whole.tensor]
-        for lens in name.lenses:
-            wholes.append(lens.get(wholes[-1]))
-        part = ref.tensor.expand(wholes[-1].shape).to(wholes[-1].dtype)
-        for lens, whole in zip(reversed(name.lenses), reversed(wholes[:-1]), strict=True):
-            part = lens.put(whole, part)
+
+        def after(whole: Tensor, content: Tensor) -> Tensor:
+            wholes = [whole]
+            for lens in name.lenses:
+                wholes.append(lens.get(wholes[-1]))
+            part = content.expand(wholes[-1].shape).to(wholes[-1].dtype)
+            for lens, whole in zip(reversed(name.lenses), reversed(wholes[:-1]), strict=True):
+                part = lens.put(whole, part)
+            return part
+
+        before = name.box.whole
         is_all = all(lens in (TURNED, SAME) for lens in name.lenses)
-        name.box.whole = Ref(part, ref.role if is_all else joined(name.box.whole, ref))
+        role = ref.role if is_all else joined(before, ref)
+        apart = start = None
+        if ref.apart is not None or (before.apart is not None and not is_all):
+            apart, start = after(before.form, ref.form), after(before.rest, ref.rest)
+        name.box.whole = Ref(after(before.tensor, ref.tensor), role, apart, start)
 
     def at(self, name: str, *lenses: Lens) -> Name:
         known = self.names[name]
         return Name(known.box, (*known.lenses, *lenses))
 
-    def note(self, tensor: Tensor, role: Role = "source") -> Ref:
+    def note(
+        self, tensor: Tensor, role: Role = "source", *, apart: Tensor | None = None, start: Tensor | None = None, kind: str = ""
+    ) -> Ref:
         """Remember an intermediate result, to know how large amounts become."""
         if role != "constant":
             sizes = tensor.detach().abs()
@@ -175,18 +217,35 @@ class Machine:
                 self.doubts.add("a number is too close to 0")
             if tensor.requires_grad:
                 self.seen.append(tensor)
-        return Ref(tensor, role)
+        if apart is None or start is None or role == "constant":
+            return Ref(tensor, role, kind=kind)
+        if apart.requires_grad:
+            self.seen.append(apart)
+        return Ref(tensor, role, tensor.detach() + (apart - apart.detach()), start.detach(), kind)
 
     def linear(self, function: Callable[[Tensor], Tensor], ref: Ref) -> Ref:
-        """A weighted connection."""
-        return self.note(function(ref.tensor), "source" if ref.is_live else "constant")
+        """A weighted connection, a true sum."""
+        if ref.kind == "state" and ref.tensor.dim() <= 2:
+            self.doubts.add("a gate times a constant")
+        z = function(ref.form)
+        if z.is_complex() and bool((z == 0).any()) and bool(ref.tensor.any()):  # as a Fourier transform of a clamped row
+            self.doubts.add("terms cancel")
+        return self.note(z, "source" if ref.is_live else "constant")
 
     def moved(self, function: Callable[..., Tensor], *refs: Ref) -> Ref:
-        return self.note(function(*(ref.tensor for ref in refs)), joined(*refs))
+        return self.again(function, refs, joined(*refs))
 
     def merged(self, function: Callable[[Tensor], Tensor], ref: Ref) -> Ref:
         """A sum over an axis, or a pick."""
-        return self.note(function(ref.tensor), "unsure" if ref.role == "gate" else ref.role)
+        return self.again(function, [ref], "unsure" if ref.role == "gate" else ref.role)
+
+    def again(self, function: Callable[..., Tensor], refs: Sequence[Ref], role: Role, kind: str = "") -> Ref:
+        """A call that is linear in numbers that stay where they are: the same of both forms, and of the values at rest."""
+        tensor = function(*(ref.tensor for ref in refs))
+        if all(ref.apart is None for ref in refs):
+            return self.note(tensor, role, kind=kind)
+        apart = function(*(ref.form for ref in refs))
+        return self.note(tensor, role, apart=apart, start=along(function, refs), kind=kind)
 
     def slope(self, z: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         """φ(z) as z · detach(φ(z) / z)."""
@@ -196,26 +255,45 @@ class Machine:
         own = torch.where(z == 0, 1.0, z.detach())
         return z * torch.where(z == 0, 0.0, out / own) + torch.where(z == 0, out, 0.0)
 
-    def activation(self, function: Callable[[Tensor], Tensor], ref: Ref, role: Role = "source") -> Ref:
+    def activation(self, function: Callable[[Tensor], Tensor], ref: Ref, role: Role = "source", kind: str = "") -> Ref:
+        """An elementwise function."""
         if not ref.is_live:
             return self.note(function(ref.tensor), "constant")
         role = role if ref.role == "source" else "mixed" if (ref.role, role) == ("mixed", "source") else "unsure"
-        return self.note(self.slope(ref.tensor, function), role)
+        tensor = self.slope(ref.tensor, function)
+        if ref.apart is None and float(function(torch.zeros(1, dtype=torch.float64))) == 0:
+            return self.note(tensor, role, kind=kind)
+        slope, start = secant(function, ref.tensor.detach(), ref.rest)
+        return self.note(tensor, role, apart=slope * ref.form, start=start, kind=kind)
+
+    def softmax(self, ref: Ref) -> Ref:
+        """softmax over the last axis, at rest as the exponential of log_softmax."""
+        if not ref.is_live:
+            return self.note(ref.tensor.softmax(-1), "constant")
+        z, rest = ref.tensor.detach(), ref.rest
+        logarithm = ref.form - (partition_weights(z, rest, -1) * ref.form).sum(-1, keepdim=True)
+        slope, start = secant(torch.exp, z.log_softmax(-1), rest.log_softmax(-1))
+        role: Role = "gate" if ref.role == "source" else "unsure"
+        return self.note(self.slope(ref.tensor, lambda z: z.softmax(-1)), role, apart=slope * logarithm, start=start)
 
     def scaled(self, ref: Ref, by: Tensor | complex) -> Ref:
-        if ref.role in ("gate", "unsure") and isinstance(by, Tensor):
+        is_state = ref.role in ("gate", "unsure") and isinstance(by, Tensor)
+        if is_state and not bool(cast(Tensor, by).any()):
             self.doubts.add("a gate times a constant")
-        return self.note(ref.tensor * by, "unsure" if ref.role == "gate" else ref.role)
+        role: Role = "unsure" if ref.role == "gate" else ref.role
+        return self.again(lambda tensor: tensor * by, [ref], role, "state" if is_state else ref.kind)
 
     def shifted(self, ref: Ref, by: float, sign: float = 1.0) -> Ref:
         """by + sign · ref, a gate again if it is 1 − gate."""
         if ref.role == "gate" and (by, sign) == (1.0, -1.0):
-            return self.note(self.slope(ref.tensor, lambda z: 1 - z), "gate")
-        if ref.role in ("gate", "unsure"):
-            self.doubts.add("a gate plus a number")
-        return self.total(Ref(sign * ref.tensor, ref.role), Ref(torch.full_like(ref.tensor, by), "constant"))
+            tensor, apart = self.slope(ref.tensor, lambda z: 1 - z), None if ref.apart is None else -ref.apart
+            return self.note(tensor, "gate", apart=apart, start=1 - ref.rest)
+        term = ref if sign == 1 else self.scaled(ref, sign)
+        return self.total(term, Ref(torch.full_like(ref.tensor, by), "constant"))
 
     def total(self, *refs: Ref) -> Ref:
+        if any(ref.kind == "source" and ref.apart is None for ref in refs):  # a cell's new content, beside its former state
+            refs = tuple(Ref(ref.tensor.detach(), "constant") if ref.kind == "state" else ref for ref in refs)
         tensor = refs[0].tensor
         for ref in refs[1:]:
             tensor = tensor + ref.tensor
@@ -224,24 +302,64 @@ class Machine:
             self.doubts.add("terms cancel")
         roles = {ref.role for ref in refs}
         role = "source" if "source" in roles else "mixed" if roles <= {"constant", "mixed"} else "unsure"
-        return self.note(tensor, role if live else "constant")
+        if any(ref.kind == "logarithm" for ref in live):
+            self.doubts.add("a logarithm")
+        apart = start = None
+        if any(ref.apart is not None for ref in refs):
+            apart, start = sum(ref.form for ref in refs), sum(ref.rest for ref in refs)
+        return self.note(tensor, role if live else "constant", apart=cast(Tensor, apart), start=cast(Tensor, start))
 
     def product(self, function: Callable[[Tensor, Tensor], Tensor], a: Ref, b: Ref) -> Ref:
-        """Gate and source: all to the source. Two of a kind: a half each."""
+        """Gate and source: all to the source. Two of a kind: a half each. The result is a true sum."""
+        self.require_roles(a, b)
+        if a.role == "constant" or b.role == "constant":
+            return self.by_constant(function, a, b)
+        left, right = function(a.form, b.tensor.detach()), function(a.tensor.detach(), b.form)
+        if a.role == b.role:
+            return self.note((left + right) / 2, "source" if a.role == "source" else "unsure")
+        return self.note(right if a.role == "gate" else left)
+
+    def by_constant(self, function: Callable[[Tensor, Tensor], Tensor], a: Ref, b: Ref) -> Ref:
+        """A product with a constant, which only scales."""
+        if not (a.is_live or b.is_live):
+            return self.note(function(a.tensor, b.tensor), "constant")
+        ref, by = (a, b) if a.is_live else (b, a)
+        is_state = ref.role in ("gate", "unsure")
+        if is_state and not bool(by.tensor.any()):
+            self.doubts.add("a gate times a constant")
+        whole = (lambda tensor: function(tensor, by.tensor)) if ref is a else (lambda tensor: function(by.tensor, tensor))
+        return self.again(whole, [ref], "unsure" if is_state else "source", "state" if is_state else "")
+
+    def require_roles(self, a: Ref, b: Ref) -> None:
+        """Doubt a product of which the paper does not say what is a gate."""
         if not (a.is_live and b.is_live):
-            if a.role in ("gate", "unsure") or b.role in ("gate", "unsure"):
-                self.doubts.add("a gate times a constant")
-            return self.note(function(a.tensor, b.tensor), "source" if a.is_live or b.is_live else "constant")
+            return
         roles = {a.role, b.role}
         if "unsure" in roles or ("mixed" in roles and "gate" not in roles):
             self.doubts.add("a factor that may be a gate, or constant")
-        left, right = function(a.tensor, b.tensor.detach()), function(a.tensor.detach(), b.tensor)
-        if a.role == b.role:
-            return self.note((left + right) / 2, "source" if a.role == "source" else "unsure")
-        return self.note(right if a.role == "gate" else left, "mixed" if "mixed" in roles else "source")
 
     def times(self, a: Ref, b: Ref) -> Ref:
-        return self.product(torch.mul, a, b)
+        """An elementwise product. Values with values at rest share by means; a gate scales such a source."""
+        self.require_roles(a, b)
+        if a.role == "constant" or b.role == "constant":
+            return self.by_constant(torch.mul, a, b)
+        if a.role == b.role:
+            return self.by_means(a, b)
+        gate, source = (a, b) if a.role == "gate" else (b, a)
+        by = gate.tensor.detach()
+        return self.again(lambda z: by * z, [source], "mixed" if "mixed" in (a.role, b.role) else "source", "source")
+
+    def by_means(self, a: Ref, b: Ref) -> Ref:
+        """The product of two of a kind: a half each; from values at rest, the mean of the other one and of its rest."""
+        tensor = (a.tensor * b.tensor.detach() + a.tensor.detach() * b.tensor) / 2
+        if a.apart is None and b.apart is None:
+            return self.note(tensor, "source" if a.role == "source" else "unsure", kind="source")
+        apart = a.form * (b.tensor + b.rest).detach() / 2 + b.form * (a.tensor + a.rest).detach() / 2
+        return self.note(tensor, "source" if a.role == "source" else "unsure", apart=apart, start=a.rest * b.rest)
+
+    def require_none_at_rest(self, ref: Ref) -> None:
+        if ref.apart is not None:  # TODO: compare them when the engine's recurrent layers read values at rest
+            self.doubts.add("a recurrent layer reads a value with a value at rest")
 
     def lstm_step(self, x: Tensor, h: Tensor, c: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         w, u, b, d = weights
@@ -258,18 +376,20 @@ class Machine:
 
 
 def lstm(m: Machine, ref: Ref, weights: Sequence[Tensor]) -> Ref:
+    m.require_none_at_rest(ref)
     h = c = zeros(m)
     found = list[Tensor]()
     for t in range(T):
-        h, c = m.lstm_step(ref.tensor[:, t], h, c, weights)
+        h, c = m.lstm_step(ref.form[:, t], h, c, weights)
         found.append(m.note(h).tensor)
     return m.note(torch.stack(found, 1), "source" if ref.is_live else "constant")
 
 
 def gru(m: Machine, ref: Ref) -> Ref:
+    m.require_none_at_rest(ref)
     weights, h = list(m.model.gru.parameters()), zeros(m)
     for t in range(T):
-        h = m.note(m.gru_step(ref.tensor[:, t], h, weights)).tensor
+        h = m.note(m.gru_step(ref.form[:, t], h, weights)).tensor
     return m.note(h, "source" if ref.is_live else "constant")
 
 
@@ -293,7 +413,7 @@ def own_complex_cell(m: Machine, ref: Ref) -> Ref:
 
 def attention(m: Machine, a: Ref, b: Ref) -> Ref:
     """softmax(a bᵀ) b."""
-    weights = m.activation(lambda z: z.softmax(-1), m.product(lambda a, b: a @ b.transpose(1, 2), a, b), "gate")
+    weights = m.softmax(m.product(lambda a, b: a @ b.transpose(1, 2), a, b))
     return m.product(torch.matmul, weights, b)
 
 
@@ -436,15 +556,9 @@ def filling(m: Machine, i: Instruction) -> Ref:
     return m.moved(lambda *steps: torch.stack(steps, 1), *found)
 
 
-def vary(function: Callable[[Tensor], Tensor], role: Role = "source", *, doubt: str = "") -> Computed:
+def vary(function: Callable[[Tensor], Tensor], role: Role = "source", kind: str = "") -> Computed:
     """The reference of an activation."""
-
-    def reference(m: Machine, i: Instruction) -> Ref:
-        if doubt:
-            m.doubts.add(doubt)
-        return m.activation(function, m[i.a], role)
-
-    return reference
+    return lambda m, i: m.activation(function, m[i.a], role, kind)
 
 
 def moving(function: Callable[..., Tensor]) -> Computed:
@@ -478,7 +592,7 @@ OPS: dict[str, Op] = {
     "relu": Op("r", "r", "{out} = F.relu({a})", vary(torch.relu)),
     "sigmoid": Op("r", "r", "{out} = torch.sigmoid({a})", vary(torch.sigmoid, "gate")),
     "hardsigmoid": Op("r", "r", "{out} = F.hardsigmoid({a})", vary(F.hardsigmoid, "gate")),
-    "softmax": Op("r", "r", "{out} = {a}.softmax(-1)", vary(lambda z: z.softmax(-1), "gate")),
+    "softmax": Op("r", "r", "{out} = {a}.softmax(-1)", lambda m, i: m.softmax(m[i.a])),
     "gelu": Op("r", "r", "{out} = F.gelu({a})", vary(F.gelu)),
     "silu": Op("r", "r", "{out} = F.silu({a})", vary(F.silu)),
     "elu": Op("r", "r", "{out} = F.elu({a})", vary(F.elu)),
@@ -486,8 +600,8 @@ OPS: dict[str, Op] = {
     "hardtanh": Op("r", "r", "{out} = F.hardtanh({a})", vary(F.hardtanh)),
     "clamp": Op("r", "r", "{out} = {a}.clamp(0, 1)", vary(lambda z: z.clamp(0, 1), "gate")),
     "exp": Op("r", "r", "{out} = torch.exp(0.1 * {a})", vary(lambda z: (0.1 * z).exp(), "unsure")),
-    "softplus": Op("r", "r", "{out} = F.softplus({a})", vary(F.softplus, "unsure", doubt="a logarithm")),
-    "log_sigmoid": Op("r", "r", "{out} = F.logsigmoid({a})", vary(F.logsigmoid, "unsure", doubt="a logarithm")),
+    "softplus": Op("r", "r", "{out} = F.softplus({a})", vary(F.softplus, "unsure", "logarithm")),
+    "log_sigmoid": Op("r", "r", "{out} = F.logsigmoid({a})", vary(F.logsigmoid, "unsure", "logarithm")),
     "absolute": Op("r", "r", "{out} = {a}.abs()", vary(torch.abs)),
     # weighted connections
     "linear": Op("r", "r", "{out} = self.l{n}({a})", mapping(lambda m, i: layer(m, i.n))),
@@ -739,7 +853,8 @@ def constant(number: float | Tensor) -> Ref:
 
 
 def negated(ref: Ref) -> Ref:
-    return Ref(-ref.tensor, "unsure" if ref.role == "gate" else ref.role)
+    apart, start = (None if each is None else -each for each in (ref.apart, ref.start))
+    return Ref(-ref.tensor, "unsure" if ref.role == "gate" else ref.role, apart, start, ref.kind)
 
 
 def as_complex(m: Machine, ref: Ref) -> Ref:
@@ -753,6 +868,53 @@ def normed(m: Machine, ref: Ref) -> Ref:
     return m.linear(lambda z: (z - z.mean(-1, keepdim=True)) * scale + norm.bias, ref)
 
 
+class Head(NamedTuple):
+    """What makes two scores of a program's results: PyTorch's code around `self.head(…)`, its size, and its reference."""
+
+    template: str
+    size: int
+    reference: Callable[[Machine, Ref], Ref]
+
+
+def three_each(ref: Ref, m: Machine) -> Ref:
+    """Three values for each of two scores."""
+    return m.moved(lambda z: z.view(-1, 2, 3), ref)
+
+
+def gates(m: Machine, ref: Ref) -> Ref:
+    return m.activation(torch.sigmoid, three_each(ref, m), "gate")
+
+
+def noisy_or(m: Machine, ref: Ref) -> Ref:
+    """1 − (1 − a) (1 − b) (1 − c)."""
+    a, b, c = (m.moved(lambda z, n=n: z[..., n], m.shifted(gates(m, ref), 1.0, -1.0)) for n in range(3))
+    return m.shifted(m.by_means(m.by_means(a, b), c), 1.0, -1.0)
+
+
+def weighted_steps(m: Machine, ref: Ref) -> Ref:
+    """Positive sizes, averaged: softplus is no gate of what is only added to."""
+    return m.merged(lambda z: z.mean(-1), m.activation(F.softplus, three_each(ref, m), "unsure", "logarithm"))
+
+
+HEADS = {
+    "scores": Head("{z}", 2, lambda m, ref: ref),
+    "mean of sigmoids": Head("torch.sigmoid({z}.view(len(x), 2, 3)).mean(-1)", 6,
+                             lambda m, ref: m.merged(lambda z: z.mean(-1), gates(m, ref))),
+    "rating": Head("4 * torch.sigmoid({z}) + 1", 2,
+                   lambda m, ref: m.shifted(m.scaled(m.activation(torch.sigmoid, ref, "gate"), 4.0), 1.0)),
+    "mean of softplus": Head("F.softplus({z}.view(len(x), 2, 3)).mean(-1)", 6, weighted_steps),
+    "tanh of sigmoid": Head("torch.tanh({z}.sigmoid() - 0.3)", 2,
+                            lambda m, ref: m.activation(torch.tanh, m.shifted(m.activation(torch.sigmoid, ref, "gate"), -0.3))),
+    "mean log of softmax": Head("torch.log(torch.softmax({z}.view(len(x), 2, 3), -1)).mean(-1)", 6,
+                                lambda m, ref: m.merged(lambda z: z.mean(-1),
+                                                        m.activation(torch.log, m.softmax(three_each(ref, m))))),
+    "expected level": Head("torch.softmax({z}.view(len(x), 2, 3), -1) @ torch.arange(3.0, dtype=x.dtype)", 6,
+                           lambda m, ref: m.merged(lambda z: z @ torch.arange(3.0, dtype=z.dtype),
+                                                   m.softmax(three_each(ref, m)))),
+    "noisy or": Head("1 - (1 - torch.sigmoid({z}.view(len(x), 2, 3))).prod(-1)", 6, noisy_or),
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Program:
     """A list of instructions, the names that its score is computed from, and the numbers it runs on."""
@@ -761,12 +923,14 @@ class Program:
     results: tuple[str, ...]
     batch: int = 2
     number: int = 0  # of the random numbers
+    head: str = "scores"
 
     def __str__(self) -> str:
         lines = [line for instruction in self.body for line in str(instruction).splitlines()]
-        head = ", ".join(f"{name}{'.real' * (name[0] == 'c')}.flatten(1)" for name in self.results)
+        results = ", ".join(f"{name}{'.real' * (name[0] == 'c')}.flatten(1)" for name in self.results)
+        head = HEADS[self.head].template.format(z=f"self.head(torch.cat([{results}], 1))")
         lines = ["class Model(Layers):", "    def forward(self, x):", *(f"        {line}" for line in lines)]
-        lines += [f"        return self.head(torch.cat([{head}], 1))", f"# batch={self.batch}, number={self.number}"]
+        lines += [f"        return {head}", f"# batch={self.batch}, number={self.number}"]
         return "\n".join(lines)
 
     def model(self) -> Layers:
@@ -775,7 +939,7 @@ class Program:
         exec(str(self), names)
         torch.manual_seed(self.number)
         model = cast(Layers, names["Model"]())
-        model.head = nn.Linear(sum(H if name[0] == "v" else T * H for name in self.results), 2)
+        model.head = nn.Linear(sum(H if name[0] == "v" else T * H for name in self.results), HEADS[self.head].size)
         return model.double().requires_grad_(False)
 
     def inputs(self) -> Tensor:
@@ -788,9 +952,10 @@ class Program:
             made = OPS[instruction.op].reference(machine, instruction)
             if made is not None:
                 machine.names[instruction.out] = made if isinstance(made, Name) else Name(Box(made))
-        found = [machine[name].tensor for name in self.results]
+        found = [machine[name].form for name in self.results]
         parts = [(part.real if part.is_complex() else part).flatten(1) for part in found]
-        return machine, cast(nn.Linear, machine.model.head)(torch.cat(parts, 1))
+        scores = machine.note(cast(nn.Linear, machine.model.head)(torch.cat(parts, 1)))
+        return machine, HEADS[self.head].reference(machine, scores).form
 
 
 def family(op: Op) -> str:
@@ -828,7 +993,9 @@ def programs(draw: st.DrawFn, longest: int = 9) -> Program:
         body.append(Instruction(op, out, a, b, t, k, n))
         names += [out] * bool(out)
     results = draw(st.lists(st.sampled_from(names[::-1]), min_size=1, max_size=3, unique=True))
-    return Program(tuple(body), tuple(results), draw(st.integers(1, 3)), draw(st.integers(0, 1000)))
+    return Program(
+        tuple(body), tuple(results), draw(st.integers(1, 3)), draw(st.integers(0, 1000)), draw(st.sampled_from(list(HEADS)))
+    )
 
 
 def kind_of(name: str) -> str:
@@ -1012,7 +1179,8 @@ def shorter(program: Program) -> list[Program]:
         for place in ("a", "b"):
             if getattr(each, place) != "x" and kind_of(getattr(each, place)) == "s":
                 found.append(replace(program, body=(*body[:n], replace(each, **{place: "x"}), *body[n + 1 :])))
-    return found + ([replace(program, batch=1)] if program.batch > 1 else [])
+    found += [replace(program, batch=1)] * (program.batch > 1)
+    return found + [replace(program, head="scores")] * (program.head != "scores")
 
 
 def trials(longest: int = 9) -> st.SearchStrategy[Trial]:

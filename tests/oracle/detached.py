@@ -3,6 +3,9 @@
 An activation φ(z) becomes z · const, so that its relevance is z's; of a product a·b each factor's slope is scaled to its part
 of relevance, which for the paper's rule means that gates are constants. What is a gate, and how surely, is tracked here on its
 own: nothing of the library is used. A call that is neither linear nor known here has no slope: its derivative raises.
+
+What comes out of a function with φ(0) ≠ 0 has a second form, whose slopes lead from its value at rest: (φ(z) − φ(0)) / z, and
+secants (φ(u) − φ(u⁰)) / (u − u⁰) after that. Everything reads it but a product that shares relevance between its factors.
 """
 
 import math
@@ -41,6 +44,9 @@ MOVES = set(
     "index_add type double float half bfloat16 cpu cuda max amax min amin maximum minimum fmax fmin sort topk kthvalue "
     "median".split()
 ) | {f"{kind}_pool{n}d" for kind in ("max", "adaptive_max") for n in (1, 2, 3)}
+PICKS = set("max amax min amin maximum minimum fmax fmin sort topk kthvalue median".split()) | {
+    f"{kind}_pool{n}d" for kind in ("max", "adaptive_max") for n in (1, 2, 3)
+}  # moves that pick numbers by value
 LIKE = set("to type_as view_as reshape_as expand_as".split())  # only the first argument's numbers count
 DROPOUTS = set("dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout".split())
 REDUCTIONS = {"sum", "mean", "cumsum"}
@@ -70,12 +76,21 @@ class NotCovered(Exception):  # noqa: N818 - not an error of the model
 
 
 class Note(NamedTuple):
-    """What is known of a tensor. `is_combined`: it is a sum or product of gates and numbers alone."""
+    """What is known of a tensor. `is_combined`: it is a sum or product of gates and numbers alone.
+
+    `apart`: the same numbers with slopes from the value at rest `start`, where there is one; `version`: the tensor's, of which
+    that is so. `kind`: it is a gate times a constant "state" (a "whole state" has the gate's form), or times a "source"; it
+    is an "exponential", or the "partition" that exponentials sum up to.
+    """
 
     tensor: Tensor  # kept alive, so that an id stays its own
     is_live: bool  # it depends on an explained input; other noted tensors come from constants that went through weights
     rank: int = SOURCE
     is_combined: bool = False
+    apart: Tensor | None = None
+    start: Tensor | None = None
+    version: int = 0
+    kind: str = ""
 
 
 class Blocked(torch.autograd.Function):
@@ -109,6 +124,31 @@ def through(value: Tensor, z: Tensor) -> Tensor:
     """A value as z · const, so that all its relevance is z's; where z is 0 or infinite there is none to hand on."""
     z = torch.where((z != 0) & z.isfinite(), z, torch.zeros_like(z))
     return exactly(value, z * ratio(value.detach(), z.detach()))
+
+
+def secant(function: Callable[[Tensor], Tensor], z: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
+    """The slope of an elementwise function from rest to z, and its value at rest; a tangent's where that is not finite."""
+
+    def derivative(at: Tensor) -> Tensor:
+        with torch.enable_grad():
+            at = at.detach().clone().requires_grad_()
+            return torch.autograd.grad(function(at).sum(), at)[0]
+
+    value, start, at_end = function(z), function(rest), derivative(z)
+    is_near = (z - rest).abs() <= 1e-3 * (1 + z.abs() + rest.abs())
+    mean = (derivative(rest) + 4 * derivative((z + rest) / 2) + at_end) / 6  # Simpson's rule
+    slope = torch.where(is_near, mean, (value - start) / torch.where(is_near, 1.0, z - rest))
+    slope = torch.where(start.isfinite(), slope, at_end)
+    return slope.detach(), torch.where(start.isfinite(), start, value - slope * (z - rest)).detach()
+
+
+def partition_weights(z: Tensor, rest: Tensor, dim: int | tuple[int, ...]) -> Tensor:
+    """∫ softmax(z⁰ + t (z − z⁰)) dt from 0 to 1, by Simpson's rule on 400 pieces."""
+    found = torch.zeros_like(z)
+    for n in range(801):
+        point = rest + n / 800 * torch.where(z.isinf(), 0.0, z - rest)
+        found += (1 if n in (0, 800) else 4 if n % 2 else 2) / 2400 * (point - point.logsumexp(dim, keepdim=True)).exp()
+    return found
 
 
 def finished(z: Tensor) -> Tensor:
@@ -202,6 +242,61 @@ class Slopes(TorchFunctionMode):
         found = {id(each): self.notes[id(each)] for each in tensors_of(tree) if id(each) in self.notes}
         return list(found.values())
 
+    def form(self, thing: Any) -> Any:
+        """A tensor with the slopes from its value at rest, where it has one."""
+        note = self.note(thing)
+        if note is None or note.apart is None:
+            return thing
+        if note.version != thing._version:
+            raise NotCovered("a value with a value at rest that was written over through a view")
+        return note.apart
+
+    def rest(self, thing: Any) -> Any:
+        """What a tensor is when the sums below it are 0; a constant is what it is."""
+        note = self.note(thing)
+        if note is None or not note.is_live:
+            return thing.detach() if isinstance(thing, Tensor) else thing
+        return torch.zeros_like(thing).detach() if note.start is None else note.start
+
+    def rests(self, tree: Any) -> bool:
+        return any(note.apart is not None for note in self.noted(tree))
+
+    def standing(self, result: Tensor, apart: Tensor, start: Tensor) -> Tensor:
+        """Note the second form of a result."""
+        note = self.notes[id(result)]
+        if note.is_live:
+            start = start.detach().expand(result.shape)
+            self.notes[id(result)] = note._replace(apart=exactly(result, apart), start=start, version=result._version)
+        return result
+
+    def stand(self, result: Any, func: Callable[..., Any], args: Any, kwargs: Any = None, *, is_pick: bool = False) -> Any:
+        """Note the second forms of what a call made: the call on second forms, and on values at rest."""
+        kwargs = kwargs or {}
+        if not self.rests((args, kwargs)):
+            return result
+        again = tensors_of(func(*mapped(self.form, args), **mapped(self.form, kwargs)))
+        if is_pick:
+            starts = self.picked(func, args, kwargs)
+        else:
+            starts = tensors_of(func(*mapped(self.rest, args), **mapped(self.rest, kwargs)))
+        for each, apart, start in zip(tensors_of(result), again, starts, strict=True):
+            if id(each) in self.notes:
+                self.standing(each, apart, start)
+        return result
+
+    def picked(self, func: Callable[..., Any], args: Any, kwargs: Any) -> list[Tensor]:
+        """The values at rest of what a call picks by the values themselves."""
+        given = list({id(each): each for each in tensors_of((args, kwargs)) if each.is_floating_point()}.values())
+
+        def flat(*values: Tensor) -> tuple[Tensor, ...]:
+            by_id = {id(each): value for each, value in zip(given, values, strict=True)}
+            args_, kwargs_ = mapped(lambda leaf: by_id.get(id(leaf), leaf), (args, kwargs))
+            return tuple(each for each in tensors_of(func(*args_, **kwargs_)) if each.is_floating_point())
+
+        values = tuple(each.detach() for each in given)
+        found = iter(torch.autograd.functional.jvp(flat, values, tuple(self.rest(each).expand_as(each) for each in given))[1])
+        return [next(found).detach() if each.is_floating_point() else each for each in tensors_of(func(*args, **kwargs))]
+
     def put(self, result: Any, given: Any, rank: int = SOURCE, *, is_combined: bool = False) -> Any:
         """Note a result that was computed from what is given."""
         live = any(note.is_live for note in self.noted(given))
@@ -287,20 +382,32 @@ class Slopes(TorchFunctionMode):
             self.notes.pop(id(target), None)  # from now on it holds only constants
             self.erased[id(target)] = target
             return func(*args, **kwargs)
+        base = target if target._base is None else target._base
+        if target._base is not None and self.rests((target, base, content)):
+            raise NotCovered("a change in place, through a view, of a value with a value at rest")
         if name in ("setitem", "copy"):
             rank = self.common((target, content) if name == "setitem" else content)
+            forms = [mapped(each, args) for each in (self.form, self.rest)] if self.rests((target, content)) else []
+            forms = [(each[0].clone(), *each[1:]) for each in forms]
             func(*args, **kwargs)
-            return self.put(target, (target, content), rank)
+            self.put(target, (target, content), rank)
+            if forms:
+                for each in forms:
+                    func(*each, **kwargs)
+                self.standing(target, forms[0][0], forms[1][0])
+            return target
         plain = next((getattr(home, name) for home in (Tensor, torch, F) if hasattr(home, name)), None)
         if plain is None:
             raise NotCovered(f"{name} in place")
         result = self.called(name, plain, args, kwargs)
         note = self.notes[id(result)]
+        if (rests := note.apart is not None) and note.version != result._version:
+            raise NotCovered("a value with a value at rest that was written over")
         if name in ("squeeze", "unsqueeze", "transpose", "t"):
             func(*args, **kwargs)
         else:
             target.copy_(result)
-        self.notes[id(target)] = note._replace(tensor=target)
+        self.notes[id(target)] = note._replace(tensor=target, version=target._version if rests else 0)
         return target
 
     def called(self, name: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -314,20 +421,31 @@ class Slopes(TorchFunctionMode):
             return self.activation(name, func, args, kwargs)
         if name in LIKE:
             result = func(*args, **kwargs)
-            return result if self.note(first) is None else self.put(result, first, self.rank(first))
+            if self.note(first) is None or result is first:
+                return result
+            return self.stand(self.put(result, first, self.rank(first)), func, args, kwargs)
         if name in DROPOUTS:
             rate, active = (*args[1:3], *(0.5, True)[len(args) - 1 :])[:2]
             if kwargs.get("training", kwargs.get("train", active)) and kwargs.get("p", rate) > 0:
                 raise NotCovered("active dropout")
-            return self.put(cast(Tensor, first) * 1.0, first, self.rank(first))
+            return self.stand(self.put(cast(Tensor, first) * 1.0, first, self.rank(first)), lambda z: z * 1.0, (first,))
         if name == "view" and not isinstance(args[1], torch.dtype):
             func = Tensor.reshape  # products computed in another way may lie otherwise in memory
         if name in MOVES:
-            return self.put(func(*args, **kwargs), (args, kwargs), self.common((args, kwargs)))
+            given = {id(each) for each in tensors_of((args, kwargs))}
+            result = mapped(lambda leaf: leaf.view_as(leaf) if id(leaf) in given else leaf, func(*args, **kwargs))
+            self.put(result, (args, kwargs), self.common((args, kwargs)))
+            kinds = {note.kind for note in self.noted((args, kwargs))}
+            if kinds == {"partition"} and isinstance(result, Tensor) and id(result) in self.notes:
+                self.notes[id(result)] = self.notes[id(result)]._replace(kind="partition")
+            return self.stand(result, func, args, kwargs, is_pick=name in PICKS)
         if name in REDUCTIONS:
-            return self.put(func(*args, **kwargs), args, self.rank(first))
+            result, note = self.put(func(*args, **kwargs), args, self.rank(first)), self.note(first)
+            kind = "partition" if name == "sum" and note is not None and note.kind == "exponential" else ""
+            self.notes[id(result)] = self.notes[id(result)]._replace(kind=kind)
+            return self.stand(result, func, args, kwargs)
         if name in POOLS | COMPLEX:
-            return self.put(func(*args, **kwargs), args)
+            return self.stand(self.put(func(*args, **kwargs), args), func, args, kwargs)
         if name in FACTORS:
             return self.multilinear(lambda *both: func(*both, *args[2:], **kwargs), args[:2])
         if name in CONVOLUTIONS:
@@ -364,7 +482,14 @@ class Slopes(TorchFunctionMode):
             terms = {"add": [(one, 1), (other, alpha)], "rsub": [(other, 1), (one, -alpha)]}.get(
                 name, [(one, 1), (other, -alpha)]
             )
-        return self.put_sum(func(*args, **kwargs), terms)
+        if any(note.kind == "source" and note.apart is None for note in self.noted(args)):  # a cell's new content
+            args = tuple(self.behind_gate(each) for each in args)
+        return self.stand(self.put_sum(func(*args, **kwargs), terms), func, args, kwargs)
+
+    def behind_gate(self, term: Any) -> Any:
+        """A gate times a constant as a former state, a constant."""
+        note = self.note(term)
+        return term.detach().clone() if note is not None and note.kind in ("state", "whole state") else term
 
     def put_sum(self, result: Tensor, terms: Sequence[tuple[Any, Any]], given: Sequence[Any] = ()) -> Tensor:
         """Note a sum of scaled terms. One minus a gate, or another shift within [0, 1], is an activation of that gate."""
@@ -407,11 +532,17 @@ class Slopes(TorchFunctionMode):
         if any(each.is_complex() for each in tensors_of((a, b))):
             return self.put(finished(gate) * other, gate)
         if isinstance(other, Tensor) and other.is_floating_point():
-            if self.rank(gate) and (self.note(other) is not None or not self.is_weight(other, gate)):
+            scales = self.rests(gate) and self.note(other) is None and self.product == "all" and bool(other.any())
+            if self.rank(gate) and (self.note(other) is not None or not self.is_weight(other, gate)) and not scales:
                 return self.times(gate, other)
-            if self.is_trained(other):
-                return self.put(finished(gate) * other, gate)
-        return self.put_sum(gate * other, [(gate, other)], given=[other])
+            if self.is_trained(other) and not scales:
+                return self.stand(self.put(finished(gate) * other, gate), torch.mul, (gate, other))
+            result = self.stand(self.put_sum(gate * other, [(gate, other)], given=[other]), torch.mul, (gate, other))
+            whole = "whole state" if other.dim() == result.dim() <= 2 else "state"
+            kind = whole if self.rank(gate) and scales else ""
+            self.notes[id(result)] = self.notes[id(result)]._replace(kind=kind)
+            return result
+        return self.stand(self.put_sum(gate * other, [(gate, other)], given=[other]), torch.mul, (gate, other))
 
     def times(self, a: Tensor, b: Tensor) -> Tensor:
         """a ⊙ b with each factor's slope scaled to its part of relevance; a constant's part ends there."""
@@ -420,7 +551,26 @@ class Slopes(TorchFunctionMode):
         one, other = finished(a) if self.is_live(a) else x, finished(b) if self.is_live(b) else y
         result = exactly(x * y, share * one * y + (1 - share) * x * other)
         rank = self.rank_of_product(a, b)
-        return self.put(result, (a, b), rank, is_combined=rank > SOURCE)
+        self.put(result, (a, b), rank, is_combined=rank > SOURCE)
+        return self.product_at_rest(result, a, b) if self.is_live(a) and self.is_live(b) else result
+
+    def product_at_rest(self, result: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Note the second form of a ⊙ b: by means, or with the gate as a constant weight."""
+        x, y, has = a.detach(), b.detach(), (self.rests(a), self.rests(b))
+        of_a, of_b = self.rank(a), self.rank(b)
+        sums = [result.detach().sum(axis) for axis in range(result.dim())]
+        if {of_a, of_b} == {NORMALISER, POSITIVE} and any(bool(((each - 1).abs() < 1e-9).all()) for each in sums):
+            return self.standing(result, Blocked.apply("a softmax by hand", result.detach(), result), result)
+        if all(has) if self.product != "all" else of_a == of_b and any(has):
+            u, v = self.rest(a), self.rest(b)
+            return self.standing(result, self.form(a) * (y + v) / 2 + self.form(b) * (x + u) / 2, u * v)
+        if self.product != "all":
+            return result
+        if of_a != of_b:
+            self.notes[id(result)] = self.notes[id(result)]._replace(kind="source")
+            source, by = (a, y) if of_a < of_b else (b, x)
+            return self.stand(result, lambda z: z * by, (source,))
+        return result
 
     def rank_of_product(self, a: Any, b: Any) -> int:
         """The lowest rank of two gates; a positive number times a normaliser is squashed, as in exp(a) / Σ exp(a)."""
@@ -442,7 +592,7 @@ class Slopes(TorchFunctionMode):
             return self.call_rdiv(b, a)
         if any(each.is_complex() for each in tensors_of((a, b))):
             return self.put(a / b, a)
-        return self.put_sum(a / b, [(a, 1 / b)], given=[b])
+        return self.stand(self.put_sum(a / b, [(a, 1 / b)], given=[b]), torch.div, (a, b))
 
     def call_rdiv(self, b: Tensor, a: Any) -> Tensor:
         """a / b."""
@@ -476,11 +626,24 @@ class Slopes(TorchFunctionMode):
         sources = [n for n in live if self.rank(operands[n]) == lowest]
         if not sources:
             return self.put(function(*operands), operands)
+        if len(live) == 1 and self.rests(operands[live[0]]):
+            return self.weighed(function, operands, live[0])
         if len(live) > 1 and self.product != "all":
             return self.taken_apart(function, operands)
         plain = [each.detach().clone() for each in operands]
-        parts = [function(*(finished(operands[m]) if m == n else plain[m] for m in range(len(operands)))) for n in sources]
+        forms = [self.form(each) for each in operands]
+        parts = [function(*(finished(forms[m]) if m == n else plain[m] for m in range(len(operands)))) for n in sources]
         return self.put(exactly(parts[0], torch.stack(parts).mean(0)), operands)
+
+    def weighed(self, function: Callable[..., Tensor], operands: Sequence[Tensor], place: int) -> Tensor:
+        """A value with a value at rest through weights: trained ones make a true sum of it, others scale and add it up."""
+        others = [each for n, each in enumerate(operands) if n != place]
+        forms = [self.form(each) for each in operands]
+        if any(self.is_trained(each) and each.dim() > 1 for each in others):
+            if self.notes[id(operands[place])].kind == "whole state":
+                return self.put(function(*(each.detach() for each in operands)), operands)
+            return self.put(function(*forms), operands)
+        return self.stand(self.put(function(*operands), operands), function, operands)
 
     def taken_apart(self, function: Callable[..., Tensor], operands: Sequence[Tensor]) -> Tensor:
         raise NotCovered(f"a product of several factors by the rule {self.product!r}")
@@ -555,7 +718,44 @@ class Slopes(TorchFunctionMode):
         if not isinstance(z, Tensor) or z.is_complex() or self.noted((args[1:], kwargs)):
             return self.blocked(f"{name} of complex numbers or with live settings", func, args, kwargs)
         value = func(z.detach(), *args[1:], **kwargs)
-        return self.put(through(value, z) if self.is_live(z) else value, z, self.rank_of_activation(name, args, kwargs))
+        rank = self.rank_of_activation(name, args, kwargs)
+        result = self.put(through(value, z) if self.is_live(z) else value, z, rank)
+        return self.activation_at_rest(name, func, args, kwargs, result) if self.is_live(z) else result
+
+    def activation_at_rest(self, name: str, func: Callable[..., Any], args: Any, kwargs: Any, result: Tensor) -> Tensor:
+        """Note the second form of an activation, if it is not 0 at 0 or what it is of has one."""
+        x, z, rest = self.form(args[0]), args[0].detach(), self.rest(args[0])
+        if name in ("softmax", "softmin", "log_softmax"):
+            dim, sign = kwargs.get("dim", args[1] if len(args) > 1 else None), -1 if name == "softmin" else 1
+            if dim is None:
+                raise NotCovered(f"{name} without an axis")
+            rest = torch.where(z.isinf(), z, rest)
+            weights = partition_weights(sign * z, sign * rest, dim)
+            x = sign * torch.where(z.isinf(), 0.0, x)
+            log, start = x - (weights * x).sum(dim, keepdim=True), (sign * rest).log_softmax(dim)
+            if name == "log_softmax":
+                return self.standing(result, log, start)
+            slope, start = secant(torch.exp, *((each.nan_to_num(neginf=-700.0)) for each in (result.detach().log(), start)))
+            return self.standing(result, slope * log, start)
+
+        def again(at: Tensor) -> Tensor:
+            return func(at, *args[1:], **kwargs)
+
+        if not self.rests(args[0]) and not bool(again(rest).any()):
+            return result
+        if name == "log" and self.notes[id(args[0])].kind == "partition":
+            return self.standing(result, Blocked.apply("a logsumexp by hand", result.detach(), result), result)
+        if name == "exp" and not self.rests(args[0]):
+            self.notes[id(result)] = self.notes[id(result)]._replace(kind="exponential")
+        slope, start = secant(again, z, rest)
+        return self.standing(result, slope * x, start)
+
+    def call_logsumexp(self, z: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+        result = self.put(z.logsumexp(dim, keepdim=keepdim), z)
+        if not self.is_live(z):
+            return result
+        weights = partition_weights(z.detach(), self.rest(z), dim)
+        return self.standing(result, (weights * self.form(z)).sum(dim, keepdim), self.rest(z).logsumexp(dim, keepdim))
 
     def rank_of_activation(self, name: str, args: Any, kwargs: Any) -> int:
         note = self.note(args[0])
@@ -577,7 +777,7 @@ class Slopes(TorchFunctionMode):
     # Calls that are several of the others
 
     def call_detach(self, z: Tensor) -> Tensor:
-        return self.put(z.view(z.shape), z, self.rank(z))
+        return self.stand(self.put(z.view(z.shape), z, self.rank(z)), lambda at: at.view(at.shape), (z,))
 
     call_data = call_detach
 
@@ -611,14 +811,14 @@ class Slopes(TorchFunctionMode):
     ) -> Tensor:
         axes, given = tuple(range(-len(shape), 0)), x
         scale = (x.var(axes, unbiased=False, keepdim=True) + eps).rsqrt().detach()
-        x = finished(x)
+        x = finished(self.form(x))
         z = (x - x.mean(axes, keepdim=True)) * scale
         z = z if weight is None else z * weight
         return self.put(z if bias is None else z + bias, given)
 
     def call_group_norm(self, x: Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
         grouped = x.reshape(len(x), groups, -1)
-        self.put(grouped, x)
+        self.stand(self.put(grouped, x), lambda at: at.reshape(grouped.shape), (x,))
         z = self.call_layer_norm(grouped, grouped.shape[-1:], eps=eps).reshape(x.shape)
         shape = (-1, *(1,) * (x.dim() - 2))
         z = z if weight is None else z * weight.view(shape)
@@ -630,7 +830,7 @@ class Slopes(TorchFunctionMode):
     ) -> Tensor:  # fmt: skip
         if training or mean is None or var is None:
             raise NotCovered("batch_norm with the statistics of the batch")
-        return self.put(F.batch_norm(finished(x), mean, var, weight, bias, False, momentum, eps), x)
+        return self.put(F.batch_norm(finished(self.form(x)), mean, var, weight, bias, False, momentum, eps), x)
 
     def call_rms_norm(self, x: Tensor, shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
         axes = tuple(range(-len(shape), 0))
@@ -703,28 +903,31 @@ class Slopes(TorchFunctionMode):
         """gate ⊙ source, where it is known which is which; the source may be a constant initial state."""
         with torch._C.DisableTorchFunction():
             if self.rank(source):  # such as a state that is a sigmoid of something: here it is the content all the same
-                source = self.put(source * 1.0, source)
-            return self.put(self.times(gate, source), (gate, source))
+                source = self.stand(self.put(source * 1.0, source), lambda z: z * 1.0, (source,))
+            result = self.times(gate, source)
+            note = self.notes[id(result)]
+            self.put(result, (gate, source))
+            return result if note.apart is None else self.standing(result, note.apart, cast(Tensor, note.start))
 
     def step(self, kind: str, x: Tensor, state: Sequence[Tensor], w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> list[Tensor]:
-        """One step of a cell, in the order of PyTorch's gates: i, f, g, o of an LSTM, r, z, n of a GRU."""
+        """One step of a cell, in the order of PyTorch's gates: i, f, g, o (LSTM) or r, z, n (GRU); its calls are followed."""
         h = state[0]
-        with self:
-            from_x, from_h = F.linear(x, w_ih, b_ih), F.linear(h, w_hh, b_hh)
-            if kind in ("rnn_tanh", "rnn_relu"):
-                return [(from_x + from_h).tanh() if kind == "rnn_tanh" else (from_x + from_h).relu()]
-            if kind == "lstm":
-                i, f, g, o = (from_x + from_h).chunk(4, -1)
-                c = self.gated(f.sigmoid(), state[1]) + self.gated(i.sigmoid(), g.tanh())
-                return [self.gated(o.sigmoid(), c.tanh()), c]
-            (r_x, z_x, n_x), (r_h, z_h, n_h) = from_x.chunk(3, -1), from_h.chunk(3, -1)
-            r, z = (r_x + r_h).sigmoid(), (z_x + z_h).sigmoid()
-            n = (n_x + self.gated(r, n_h)).tanh()
-            return [self.gated(1 - z, n) + self.gated(z, h)]
+        from_x, from_h = F.linear(x, w_ih, b_ih), F.linear(h, w_hh, b_hh)
+        if kind in ("rnn_tanh", "rnn_relu"):
+            return [(from_x + from_h).tanh() if kind == "rnn_tanh" else (from_x + from_h).relu()]
+        if kind == "lstm":
+            i, f, g, o = (from_x + from_h).chunk(4, -1)
+            c = self.gated(f.sigmoid(), state[1]) + self.gated(i.sigmoid(), g.tanh())
+            return [self.gated(o.sigmoid(), c.tanh()), c]
+        (r_x, z_x, n_x), (r_h, z_h, n_h) = from_x.chunk(3, -1), from_h.chunk(3, -1)
+        r, z = (r_x + r_h).sigmoid(), (z_x + z_h).sigmoid()
+        n = (n_x + self.gated(r, n_h)).tanh()
+        return [self.gated(1 - z, n) + self.gated(z, h)]
 
     def call_cell(self, kind: str, x: Tensor, state: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
         given = (x, state)
-        found = self.step(kind, x, state if isinstance(state, (tuple, list)) else [state], w_ih, w_hh, b_ih, b_hh)
+        with self:
+            found = self.step(kind, x, state if isinstance(state, (tuple, list)) else [state], w_ih, w_hh, b_ih, b_hh)
         self.put(found, given)
         return found[0] if len(found) == 1 else tuple(found)
 
@@ -991,6 +1194,7 @@ def relevance(
     if slopes.ids.given.keys() != slopes.ids.vectors.keys():
         raise NotCovered("ids that are looked up nowhere")
     found = [slopes.ids.vectors[n][0] if n in slopes.ids.vectors else each for n, each in enumerate(explained)]
+    scores = scores if start is not None else slopes.form(scores)
     amount = scores if start is None else torch.where(scores == 0, scores, scores * (start / scores).detach())
     return tuple(_by_slopes(amount.sum(), found)), scores.detach()
 

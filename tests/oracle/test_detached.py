@@ -1,5 +1,6 @@
 """The derivation by replaced slopes, against formulas written out by hand."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from tests.oracle.detached import NotCovered, relevance
+from tests.oracle.resting import of_softmax
 
 
 class Net(nn.Module):
@@ -34,6 +36,24 @@ def by_weights(model: Net, r_a: Tensor, r_b: Tensor) -> Tensor:
     return (X * (r_a / a @ model.a.weight + r_b / b @ model.b.weight)).detach()
 
 
+SCALES = torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)
+
+
+def secant_at(a: Tensor, b: Tensor) -> Tensor:
+    """The slope of tanh(2 − σ(a) + b) from rest, where that is tanh(1.5)."""
+    return ((2 - a.sigmoid() + b).tanh() - math.tanh(1.5)) / (0.5 - a.sigmoid() + b)
+
+
+def secant_of_b(a: Tensor, b: Tensor) -> Tensor:
+    return secant_at(a, b) * b
+
+
+def picked(a: Tensor, b: Tensor) -> Tensor:
+    """1 where the largest of each column is."""
+    whole = torch.where(a > 0, a.sigmoid(), b)
+    return (whole == whole.amax(0)).double()
+
+
 @pytest.mark.parametrize(
     ("function", "of_a", "of_b"),
     [
@@ -41,11 +61,11 @@ def by_weights(model: Net, r_a: Tensor, r_b: Tensor) -> Tensor:
         (lambda a, b: a.sigmoid() * b.tanh(), lambda a, b: 0 * a, lambda a, b: a.sigmoid() * b.tanh()),
         (lambda a, b: (1 - a.sigmoid()) * b, lambda a, b: 0 * a, lambda a, b: (1 - a.sigmoid()) * b),
         (lambda a, b: a * b, lambda a, b: a * b / 2, lambda a, b: a * b / 2),
-        (lambda a, b: a.sigmoid() * b.exp(), lambda a, b: 0 * a, lambda a, b: a.sigmoid() * b.exp()),
+        (lambda a, b: a.sigmoid() * b.exp(), lambda a, b: 0 * a, lambda a, b: a.sigmoid() * (b.exp() - 1)),
         (lambda a, b: a / b, lambda a, b: a / b, lambda a, b: 0 * b),
-        (lambda a, b: a.exp() * b.reciprocal(), lambda a, b: a.exp() / b, lambda a, b: 0 * b),
-        (lambda a, b: 1 - a.sigmoid(), lambda a, b: 1 - a.sigmoid(), lambda a, b: 0 * b),
-        (lambda a, b: 2 - a.sigmoid(), lambda a, b: -a.sigmoid(), lambda a, b: 0 * b),
+        (lambda a, b: a.exp() * b.abs().rsqrt(), lambda a, b: (a.exp() - 1) * b.abs().rsqrt(), lambda a, b: 0 * b),
+        (lambda a, b: 1 - a.sigmoid(), lambda a, b: 0.5 - a.sigmoid(), lambda a, b: 0 * b),
+        (lambda a, b: 2 - a.sigmoid(), lambda a, b: 0.5 - a.sigmoid(), lambda a, b: 0 * b),
         (lambda a, b: torch.einsum("bi,bi,bi->bi", a, b.sigmoid(), b), lambda a, b: a * b.sigmoid() * b / 2, None),
     ],
     ids=["tanh", "gate", "1 - gate", "two sources", "gate and exp", "quotient", "normaliser", "1 - g alone", "2 - g", "einsum"],
@@ -75,6 +95,43 @@ def test_the_other_rules(product: str, share: Callable[..., Tensor]) -> None:
     expected = by_weights(model, share(g, s) * g * s, (1 - share(g, s)) * g * s)
     (found,), _ = relevance(model, X, 0, product=product)
     assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("function", "of_a", "of_b"),
+    [
+        (lambda a, b: a.sigmoid().tanh(), lambda a, b: a.sigmoid().tanh() - math.tanh(0.5), None),
+        (lambda a, b: a.exp().log(), lambda a, b: a, None),
+        (lambda a, b: a.reciprocal(), lambda a, b: -1 / a, None),
+        (lambda a, b: (2 - a.sigmoid() + b).tanh(), lambda a, b: secant_at(a, b) * (0.5 - a.sigmoid()), secant_of_b),
+        (lambda a, b: (b.sigmoid() * a.exp()).tanh(), lambda a, b: (b.sigmoid() * a.exp()).tanh() - b.sigmoid().tanh(), None),
+        (lambda a, b: a.sigmoid() * b.sigmoid(), lambda a, b: (a.sigmoid() - 0.5) * (b.sigmoid() + 0.5) / 2,
+         lambda a, b: (b.sigmoid() - 0.5) * (a.sigmoid() + 0.5) / 2),
+        (lambda a, b: a.softmax(-1) * SCALES, lambda a, b: torch.from_numpy(of_softmax(a.detach().numpy(), SCALES.numpy())) * a,
+         None),
+        (lambda a, b: torch.where(a > 0, a.sigmoid(), b).amax(0), lambda a, b: picked(a, b) * (a > 0) * (a.sigmoid() - 0.5),
+         lambda a, b: picked(a, b) * (a <= 0) * b),
+    ],
+    ids=["two", "log exp", "a pole", "a sum", "a gate", "means", "softmax", "picks"],
+)  # fmt: skip
+def test_values_at_rest(
+    function: Callable[..., Tensor], of_a: Callable[..., Tensor], of_b: Callable[..., Tensor] | None
+) -> None:
+    model = Net(function)
+    a, b = model.a(X), model.b(X)
+    expected = by_weights(model, of_a(a, b), 0 * b if of_b is None else of_b(a, b))
+    (found,), _ = relevance(model, X, lambda out: out)
+    assert_close(found, expected)
+
+
+def test_trained_weights_end_what_stands_at_rest() -> None:
+    model = Net(lambda a, b: a)
+    layer = nn.Linear(4, 2).double()
+    model.layer, model.function = layer, lambda a, b: layer(a.sigmoid()).tanh()
+    a = model.a(X)
+    z = layer(a.sigmoid())
+    (found,), _ = relevance(model, X, 0)
+    assert_close(found, by_weights(model, (a.sigmoid() - 0.5) * (z.tanh() / z @ layer.weight), 0 * a))
 
 
 def test_what_has_no_slope_raises_only_where_relevance_reaches_it() -> None:
