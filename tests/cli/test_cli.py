@@ -59,7 +59,7 @@ def test_json_has_its_keys_and_balances() -> None:
     assert done.returncode == 0, done.stderr
     first, second = (json.loads(line) for line in done.stdout.splitlines())
     assert list(first) == [
-        "text", "tokens", "relevance", "scores", "predicted", "target", "method", "absorbed", "model",
+        "text", "tokens", "relevance", "scores", "predicted", "target", "method", "rules", "absorbed", "model",
         "score", "unknown", "spans",
     ]  # fmt: skip
     assert first["text"] == TEXT

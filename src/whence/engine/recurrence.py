@@ -12,6 +12,7 @@ from torch import Tensor
 
 from whence.engine.marks import Args, Kwargs, Mark, ModelCall, Node, Owner
 from whence.engine.neurons import DIVIDES, Neuron, alias
+from whence.engine.resting import KIND
 from whence.engine.rule import NoRule, Refused, Rule
 from whence.engine.run import ModelRun
 from whence.errors import InputError
@@ -108,9 +109,18 @@ class FollowedLayers:
     """The layers of one call, run on the best path for each, with what the way back needs."""
 
     def __init__(
-        self, run: ModelRun, call: ModelCall, cell: Cell, read: RecurrentCall, live: Sequence[bool], *, by_step: bool
+        self,
+        run: ModelRun,
+        call: ModelCall,
+        cell: Cell,
+        read: RecurrentCall,
+        live: Sequence[bool],
+        *,
+        by_step: bool,
+        rest: Tensor | None = None,
     ) -> None:
         self.run, self.call, self.read, self.live, self.by_step = run, call, read, live, by_step
+        self.rest = None if rest is None else read.to_steps(rest)  # of the input
         x = read.to_steps(read.data)
         initial = read.stacked(read.states)
         self.layers: list[Chosen] = []
@@ -144,6 +154,10 @@ class FollowedLayers:
             layer.renew(read.to_steps(x) if is_first else None, read.of_layer(k, initial))
             keep = run.memory is not None and not read.is_cell
             swept = layer.relevance(r_x, own, run.rules, direction=only, by_step=is_first and self.by_step, keep=keep)
+            if is_first and self.rest is not None:
+                beyond = layer.beyond_rest(r_x, own, run.rules, self.rest, direction=only)
+                enter(KIND, (swept.x - beyond).sum((1, 3)))
+                swept = swept._replace(x=beyond)
             for d in range(read.directions):
                 part = "" if read.is_cell else f"l{k}_reverse" if d else f"l{k}"
                 if run.rules.delta != 1:
@@ -210,17 +224,18 @@ class Recurrence(Rule):
         given = (read.data, *read.states)
         marks = [run.look(each) for each in given]
         live = [mark is not None and mark.is_live for mark in marks]
-        tensors = [
-            run.finished(each, cast(Mark, mark)) if is_live else run.constant(each)
+        changed = [
+            run.changed(each, cast(Mark, mark)) if is_live else (run.constant(each), None)
             for each, mark, is_live in zip(given, marks, live, strict=True)
         ]
+        tensors, rest = [each for each, _ in changed], changed[0][1]
         call.sources = tuple(dict.fromkeys(cast(Mark, mark).node for mark, is_live in zip(marks, live, strict=True) if is_live))
         if any(node.is_live and node not in call.sources for node in call.inputs):
             raise NoRule("its weights depend on the input")
         plain = replace(read, data=tensors[0].detach(), states=tuple(each.detach() for each in tensors[1:]))
         by_step = run.by_step and not read.is_cell and live[0] and _is_leaf(cast(Mark, marks[0]).node) and read.data.dim() > 1
         with torch.no_grad():
-            followed = FollowedLayers(run, call, self.cell, plain, live, by_step=by_step)
+            followed = FollowedLayers(run, call, self.cell, plain, live, by_step=by_step, rest=rest)
         owners = self._owners(run, call, read, marks, followed.shapes)
         outputs = run.recurred(Recurred, followed, tensors) if any(live) else followed.outputs
         for out, owner in zip(outputs, owners, strict=True):

@@ -102,8 +102,8 @@ class Moved:
         except RuntimeError:  # a view, which tensors that are expanded along an axis do not allow
             return self.again(lambda tensor: stand_in(tensor).contiguous())
 
-    def derivative(self, direction: Callable[[Tensor], Tensor]) -> list[Tensor]:
-        """How the results change if every live tensor changes in a direction."""
+    def derivative(self, direction: Callable[[Tensor], Tensor], *, on_graph: bool = False) -> list[Tensor]:
+        """How the results change if every live tensor changes in a direction; `on_graph`: as a function of the direction."""
         tensors = {id(t): t for t, _ in self.live}
         with torch.enable_grad():
             inputs = {key: t.detach().clone().requires_grad_() for key, t in tensors.items()}
@@ -114,9 +114,10 @@ class Moved:
                 back = autograd.grad(moving, list(inputs.values()), slopes, create_graph=True, materialize_grads=True)
                 reached = [(each * direction(t)).sum() for each, t in zip(back, tensors.values(), strict=True)]
                 total = torch.stack(reached).sum()
-                slopes = autograd.grad(total, slopes, materialize_grads=True) if total.requires_grad else slopes
-        found = iter(slopes)
-        return [next(found).detach() if out.requires_grad else torch.zeros_like(out) for out in outputs]
+                if total.requires_grad:
+                    slopes = autograd.grad(total, slopes, materialize_grads=True, create_graph=on_graph)
+        found = iter(slopes if on_graph else [each.detach() for each in slopes])
+        return [next(found) if out.requires_grad else torch.zeros_like(out) for out in outputs]
 
     def of(self, tensor: Tensor) -> Mark | None:
         """The mark of one of the tensors, if it is live."""
@@ -534,7 +535,7 @@ class Pick(Routing):
         wires = {key: own.wire for key, own in owns.items()}
         if None in wires.values():
             return [OpenSum(moved.call) for _ in outputs]
-        found = moved.derivative(lambda t: cast(Tensor, wires[id(t)]).expand(t.shape))
+        found = moved.derivative(lambda t: cast(Tensor, wires[id(t)]).expand(t.shape), on_graph=True)
         return [OpenSum(moved.call, wire) for wire in found]
 
     def _moved_rest(self, moved: Moved, known: dict[int, Tensor]) -> list[Tensor]:

@@ -103,7 +103,7 @@ class Sum(Rule):
         if call.is_scale and live and live[0][1].before is not None:
             versions = tuple((x, x._version) for x, _ in live)
             cast(Mark, z.__dict__[KEY]).before = Before(call, args, kwargs, 0, False, versions)
-        if rests:
+        if rests and not z.is_complex():
             run.put_off(z, [x for x, _ in live], lambda: _at_rest(run, z, made))
             note_log_sums(call, z, live)
         if len(live) == 1:

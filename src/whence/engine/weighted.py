@@ -156,7 +156,7 @@ def _summed(run: ModelRun, call: ModelCall, sources: Sequence[Source]) -> Tensor
 
 def _scales(run: ModelRun, call: ModelCall, weighting: Weighting) -> bool:
     """Whether constants only scale and add up values at rest, as those of softmax(z) @ numbers: no weights were trained."""
-    is_one = sum([node.is_live for node in call.inputs]) == 1
+    is_one = sum([mark is not None and mark.is_live for mark in call.marks or ()]) == 1
     return is_one and all([weight.dim() == 1 or not run.is_trained(weight) for weight in weighting.weights])
 
 

@@ -164,6 +164,16 @@ class Chosen:
             found = self._layer.relevance(r_outputs, r_states, rules, direction=direction, by_step=by_step and not is_summed)
         return found._replace(x=found.x.sum(-1, keepdim=True)) if is_summed else found
 
+    def beyond_rest(
+        self, r_outputs: Tensor | None, r_states: Sequence[Tensor], rules: Rules, rest: Tensor, *, direction: int | None = None
+    ) -> Tensor:
+        """What the input x gets beyond its value at rest:  (x − x⁰) q + s."""
+        slow = self._reference(self._x, self._states)
+        slow.renew(self._x - rest)
+        found = slow.relevance(r_outputs, r_states, rules, direction=direction, by_step=False).x
+        slow.renew(self._x)
+        return found
+
 
 def is_without_stabiliser(rules: Rules, x: Tensor) -> bool:
     """Whether ε is 0 in the precision that x is computed in."""
