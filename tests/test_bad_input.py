@@ -194,9 +194,9 @@ def test_epsilon_zero_is_refused_only_where_it_divides_by_zero(model: BiLSTM, x:
     relevance(still, 0 * x, target=0, method=LRP(epsilon=1e-9, delta=1.0)).check(1e-9)
     linear = nn.Linear(4, 2).double()
     linear.bias.data.zero_()
-    one = nn.Linear(2, 2, bias=False).double()
+    zeros, method = torch.zeros(1, 4).double(), LRP(epsilon=0.0, delta=1.0)
     with pytest.raises(InputError, match="a weighted sum in '0' is exactly 0"):
-        relevance(nn.Sequential(linear, nn.Sigmoid(), one), torch.zeros(1, 4).double(), target=0, method=LRP(epsilon=0.0))
+        relevance(nn.Sequential(linear, nn.ReLU(), nn.Linear(2, 2).double()), zeros, target=0, method=method)
 
 
 def test_gradient_methods_have_no_books_to_check(model: BiLSTM, x: Tensor) -> None:

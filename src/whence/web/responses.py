@@ -26,6 +26,7 @@ class ExplanationAnswer(BaseModel):
     versus: str | None = None
     deleted: list[int] | None = None
     method: dict[str, float | str | bool]
+    rules: int  # the number of the rules that made it
     absorbed: dict[str, float]
     model: str
     choices: list[str] | None = None
