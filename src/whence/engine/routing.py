@@ -183,8 +183,6 @@ class Routing(Rule):
             return None
         z = run.finished(x, mark) if own is None else run.at(x, mark)
         result = call.function(z, *args[1:], **kwargs)
-        if isinstance(result, str):  # x.type()
-            return result
         views: Sequence[Tensor] = (result,) if isinstance(result, Tensor) else result
         lanes: Sequence[Owner] = [None] * len(views)
         if not samples.is_one:
@@ -491,9 +489,7 @@ class Cast(Routing):
         run, ((x, mark), *_) = moved.run, moved.live
         moved.call.sources = (mark.node,)
         source, before = mark.uncast or (x, mark)
-        y: Any = moved.again(Tensor.detach)
-        if not isinstance(y, Tensor):  # x.type() is a name
-            return y
+        y: Tensor = moved.again(Tensor.detach)
         if y.data_ptr() == x.data_ptr() and y.dtype == x.dtype:
             return x
         if not y.is_floating_point():

@@ -114,11 +114,9 @@ def opened(out: str | Path, other: str | Path | None = None, *, words: bool = Tr
                 if words:
                     folder.require_tokens()
             notes = (*first.notes(), *(second.notes() if second else ()))
-            if second and (both := (_rules(first.manifest), _rules(second.manifest))) and both[0] != both[1]:
-                notes = (
-                    *notes,
-                    f"the amounts were made by different rules (number {both[0]} and {both[1]}): explain one again",
-                )
+            own, others = _rules(first.manifest), _rules((second or first).manifest)
+            if own != others:
+                notes = (*notes, f"the amounts were made by different rules (number {own} and {others}): explain one again")
             yield Opened(str(first.place), first.manifest, connection, first.columns, notes, second and second.manifest)
         finally:
             connection.close()
